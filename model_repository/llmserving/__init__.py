@@ -1,0 +1,1 @@
+"""What gate and engines share inside Triton: requests, the wire between them, slots and metrics."""

@@ -1,0 +1,59 @@
+"""Fleet defaults: what the platform team sets once for every service (the chart's values, mounted as a file)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from llmservice.api.engine import Backend
+from llmservice.api.operations import Objectives
+from llmservice.api.schema import ApiModel
+from llmservice.api.template import PodTemplate
+
+
+class EngineImage(ApiModel):
+    """A Triton image and the Triton version in it, which decides what may be rendered."""
+
+    image: str
+    triton_version: str = "2.51.0"
+
+
+class Pool(ApiModel):
+    """A named class of nodes with one kind of accelerator."""
+
+    accelerator: str = "cpu"
+    resource: Annotated[str, Field(description="Extended resource that one accelerator is; empty for CPU.")] = ""
+    node_selector: dict[str, str] = {}
+    template: PodTemplate = PodTemplate()
+    runtime_class_name: str | None = None
+
+
+class PrometheusConnection(ApiModel):
+    """Where signals come from. Without a URL the operator reads the pods themselves."""
+
+    url: str | None = None
+    ca_file: str | None = None
+    headers: dict[str, str] = {}
+    username_file: str | None = None
+    password_file: str | None = None
+    token_file: str | None = None
+
+
+class FleetDefaults(ApiModel):
+    """Everything a service may leave unsaid."""
+
+    operator_image: str = "ghcr.io/triton-llm/llmservice-operator:0.1.0"
+    images: dict[Backend, EngineImage] = {
+        Backend.TORCH: EngineImage(image="nvcr.io/nvidia/tritonserver:26.07-py3", triton_version="2.71.0"),
+        Backend.VLLM: EngineImage(image="nvcr.io/nvidia/tritonserver:26.07-vllm-python-py3", triton_version="2.71.0"),
+        Backend.TENSORRTLLM: EngineImage(
+            image="nvcr.io/nvidia/tritonserver:26.07-trtllm-python-py3", triton_version="2.71.0"
+        ),
+    }
+    image_pull_policy: str = "IfNotPresent"
+    pools: dict[str, Pool] = {"cpu": Pool()}
+    objectives: Objectives = Objectives()
+    prometheus: PrometheusConnection = PrometheusConnection()
+    pod_monitor: bool = False
+    network_policy: bool = False

@@ -1,0 +1,1 @@
+"""A service on this host without Kubernetes: the same repository, gate and engine under a real tritonserver."""

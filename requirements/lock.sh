@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Pins what pyproject.toml asks for, with hashes and without naming an index, so that a mirror serves as well.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+compile() { # output arguments...
+  local output=$1; shift
+  uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11 "$@" -o "$output"
+}
+compile requirements/dev.txt --extra serving --extra tritonserver --group dev pyproject.toml
+compile requirements/operator.txt pyproject.toml -c requirements/dev.txt
+compile requirements/serving.txt --extra serving pyproject.toml -c requirements/dev.txt

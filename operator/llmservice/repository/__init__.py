@@ -1,0 +1,1 @@
+"""The Triton model repository of a service: rendered, written, and checked when people bring their own."""

@@ -1,0 +1,109 @@
+"""The engine's configuration: the model that holds the weights, computes, and takes no request from clients."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from llmservice.api.engine import Backend, Driver, EngineSpec
+from llmservice.api.knobs import Knobs
+from llmservice.api.plan import CapacityPlan
+from llmservice.api.service import LLMService
+from llmservice.repository.errors import RenderError
+from llmservice.repository.gate_config import engine_sequences
+from llmservice.repository.layout import Paths, engine_name
+from llmservice.repository.proto import DataType, ModelConfig, ModelInstanceGroup
+
+UNUSED_TENSOR: Final = "unused"
+"""Triton wants a model to have tensors; the engine's are never fed, for requests come from the gate."""
+
+
+def engine_config(service: LLMService, plan: CapacityPlan, knobs: Knobs, paths: Paths) -> Any:
+    """The engine's `ModelConfig`. Raises RenderError for an engine that this version does not drive."""
+    engine = service.spec.engine
+    _refuse_unknown_engine(engine)
+    config = ModelConfig(name=engine_name(service.metadata.name), backend="python", max_batch_size=0)
+    config.input.add(name=UNUSED_TENSOR, data_type=DataType.Value("TYPE_INT32"), dims=[1])
+    config.output.add(name=UNUSED_TENSOR, data_type=DataType.Value("TYPE_INT32"), dims=[1])
+    config.model_transaction_policy.decoupled = True
+    _add_instances(config, engine, plan, knobs.engine_instances)
+    parameters = _owned_parameters(service, plan, knobs, paths)
+    for key in engine.parameters:
+        if key in OWNED_PARAMETERS:
+            raise RenderError(
+                f"spec.engine.parameters[{key}]", f"is set by the operator: remove it and use {OWNED_PARAMETERS[key]}"
+            )
+    for key, value in (engine.parameters | parameters).items():
+        config.parameters[key].string_value = value
+    return config
+
+
+OWNED_PARAMETERS: Final[dict[str, str]] = {
+    "run_directory": "nothing, the pod decides",
+    "service": "metadata.name",
+    "mode": "spec.batching.mode",
+    "max_sequences": "spec.batching.maxSequences",
+    "slots": "nothing, the tuner decides",
+    "max_batch_tokens": "spec.batching.maxBatchTokens",
+    "max_length": "spec.model.maxLength",
+    "dtype": "spec.model.dtype",
+    "length_buckets": "spec.engine.torch.lengthBuckets",
+    "kv_dtype": "spec.kvCache.dtype",
+    "memory_percent": "spec.kvCache.memoryPercent",
+    "model_path": "spec.model.source",
+    "chat_template": "spec.model.tokenizer.chatTemplate",
+    "served_names": "spec.model.servedNames",
+}
+"""Parameters that the operator writes, each with the field that says it."""
+
+
+def _owned_parameters(service: LLMService, plan: CapacityPlan, knobs: Knobs, paths: Paths) -> dict[str, str]:
+    """What gate and engine agree on and the engine's options. Lists are JSON; an absent key is the backend's default."""
+    spec = service.spec
+    parameters = {
+        "run_directory": paths.run_directory,
+        "service": service.metadata.name,
+        "mode": spec.batching.mode.value,
+        "max_sequences": str(engine_sequences(spec.batching, plan)),
+        "slots": str(knobs.slots),
+        "max_length": str(plan.max_length),
+        "dtype": spec.model.dtype.value,
+        "kv_dtype": spec.kv_cache.dtype.value,
+        "memory_percent": str(spec.kv_cache.memory_percent),
+        "model_path": paths.model_path,
+        "served_names": json.dumps(spec.model.served_names or [service.metadata.name], ensure_ascii=False),
+    }
+    if spec.batching.max_batch_tokens is not None:
+        parameters["max_batch_tokens"] = str(spec.batching.max_batch_tokens)
+    if spec.engine.torch is not None:
+        parameters["length_buckets"] = json.dumps(spec.engine.torch.length_buckets)
+    if spec.model.tokenizer is not None and spec.model.tokenizer.chat_template is not None:
+        parameters["chat_template"] = spec.model.tokenizer.chat_template
+    return parameters
+
+
+def _add_instances(config: Any, engine: EngineSpec, plan: CapacityPlan, count: int) -> None:
+    """Where the engine's instances live. Triton counts KIND_GPU instances per listed GPU.
+
+    An engine split over several accelerators picks its devices itself (KIND_MODEL), since Triton would show it one.
+    """
+    group = config.instance_group.add(count=count)
+    if plan.accelerators_per_replica == 0 or plan.accelerator == "cpu":
+        group.kind = ModelInstanceGroup.KIND_CPU
+    elif engine.parallelism.tensor * engine.parallelism.pipeline > 1:
+        group.kind = ModelInstanceGroup.KIND_MODEL
+    else:
+        group.kind = ModelInstanceGroup.KIND_GPU
+        group.gpus.extend(range(plan.accelerators_per_replica))
+
+
+def _refuse_unknown_engine(engine: EngineSpec) -> None:
+    """Raises RenderError, with the version that brings it, for an engine that cannot be rendered yet."""
+    if engine.backend is Backend.TENSORRTLLM:
+        raise RenderError(
+            "spec.engine.backend", "tensorrtllm comes with version 0.4 of the operator: write torch or vllm"
+        )
+    if engine.driver is Driver.NVIDIA:
+        raise RenderError(
+            "spec.engine.driver", "Nvidia (the stock backends) comes with version 0.4 of the operator: write Native"
+        )

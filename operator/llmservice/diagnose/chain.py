@@ -1,0 +1,79 @@
+"""The chain of checks over a pod, the most specific first, and the one reason for a whole service."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from llmservice.api.reasons import Reason
+from llmservice.diagnose import objects, startup
+from llmservice.diagnose.finding import Check, Evidence, Finding
+
+CHAIN: Final[tuple[Check, ...]] = (
+    objects.rejected_by_node,
+    objects.secret_missing,
+    objects.volume_missing,
+    objects.unschedulable,
+    startup.image_pull_failed,
+    startup.weights_failed,
+    startup.repository_failed,
+    startup.out_of_memory,
+    startup.model_load_failed,
+    startup.crash_loop,
+    startup.fetching_weights,
+    startup.pulling_image,
+    startup.loading_model,
+    startup.starting,
+)
+
+_QUOTA = re.compile(r"exceeded quota|maximum \S+ usage per|minimum \S+ usage per|limitranger", re.IGNORECASE)
+
+
+def pod_finding(evidence: Evidence) -> Finding | None:
+    """Why this pod does not serve; None where it does, or is on its way out."""
+    if evidence.pod.ready or evidence.pod.deleting:
+        return None
+    for check in CHAIN:
+        finding = check(evidence)
+        if finding is not None:
+            return replace(finding, pod=evidence.pod.name)
+    return None
+
+
+def deployment_finding(deployment: Mapping[str, Any]) -> Finding | None:
+    """Why a Deployment's pods cannot even be created: a quota, an admission rule; None where they can."""
+    for condition in (deployment.get("status") or {}).get("conditions") or ():
+        if condition["type"] != "ReplicaFailure" or condition["status"] != "True":
+            continue
+        text = condition.get("message", "")
+        if _QUOTA.search(text):
+            return Finding(
+                Reason.QUOTA_EXCEEDED,
+                "the namespace's quota or limits allow no further pod: raise them, or ask for less. "
+                f"Kubernetes says: {text}",
+            )
+        return Finding(
+            Reason.FORBIDDEN,
+            f"Kubernetes refuses to create the pod: {text}",
+        )
+    return None
+
+
+def service_finding(findings: Sequence[Finding]) -> Finding | None:
+    """The one finding that explains a service: a fault before mere progress, then the earliest check of the chain.
+
+    The number of pods it concerns is part of the message, so "how many are missing" can be read off.
+    """
+    if not findings:
+        return None
+    first = min(findings, key=lambda finding: (not finding.fault, _rank(finding.reason), finding.pod))
+    same = sum(1 for finding in findings if finding.reason == first.reason)
+    if first.reason in {Reason.WAITING_FOR_GPU, Reason.UNSCHEDULABLE} or same > 1:
+        return replace(first, message=f"{same} of the replicas: {first.message}")
+    return first
+
+
+def _rank(reason: Reason) -> int:
+    return list(Reason).index(reason)

@@ -1,0 +1,122 @@
+"""Faults of what a pod needs before any container starts: Secrets, volumes, a node."""
+
+from __future__ import annotations
+
+import re
+
+from llmservice.api.reasons import Reason
+from llmservice.diagnose.finding import Evidence, Finding
+
+_MISSING_SECRET = re.compile(
+    r'secret "(?P<name>[^"]+)" not found|secrets? "(?P<other>[^"]+)" is forbidden', re.IGNORECASE
+)
+_MISSING_KEY = re.compile(r"couldn't find key (?P<key>\S+) in Secret (?P<name>\S+)", re.IGNORECASE)
+_MISSING_CLAIM = re.compile(
+    r'persistentvolumeclaim "(?P<name>[^"]+)" (?P<why>not found|is being deleted|bound to .+)', re.IGNORECASE
+)
+_UNBOUND_CLAIM = re.compile(r"unbound immediate PersistentVolumeClaims", re.IGNORECASE)
+_MISSING_MAP = re.compile(r'configmap "(?P<name>[^"]+)" not found', re.IGNORECASE)
+_MOUNT = re.compile(
+    r'(?:MountVolume|AttachVolume)\.\w+ failed for volume "(?P<volume>[^"]+)"[^:]*: (?P<text>.+)', re.DOTALL
+)
+_INSUFFICIENT = re.compile(r"(?P<nodes>\d+) Insufficient (?P<resource>[\w.-]+/[\w.-]+)")
+_PREEMPTION = re.compile(r"\s*preemption: .*$", re.DOTALL)
+
+
+def _texts(evidence: Evidence) -> str:
+    containers = evidence.pod.containers
+    waiting = [container.waiting_message for container in containers if container.waiting.startswith("Create")]
+    scheduled = evidence.pod.conditions.get("PodScheduled", {})
+    return "\n".join([*waiting, scheduled.get("message", ""), *evidence.events])
+
+
+def secret_missing(evidence: Evidence) -> Finding | None:
+    """A Secret, or a key of one, that a container or a volume names is not there."""
+    if evidence.pod.ready or evidence.pod.main is None or evidence.pod.main.running_since:
+        return None
+    text = _texts(evidence)
+    key = _MISSING_KEY.search(text)
+    if key is not None:
+        name = key["name"].rsplit("/", 1)[-1]
+        return Finding(
+            Reason.SECRET_MISSING,
+            f"Secret {name!r} has no key {key['key']!r}: add the key to the Secret, or name another one in the spec",
+        )
+    secret = _MISSING_SECRET.search(text)
+    if secret is None:
+        return None
+    name = secret["name"] or secret["other"]
+    return Finding(Reason.SECRET_MISSING, f"Secret {name!r} is not there: create it in the service's namespace")
+
+
+def volume_missing(evidence: Evidence) -> Finding | None:
+    """A volume cannot be mounted: a claim that is missing or unbound, or a mount that fails."""
+    if evidence.pod.ready or evidence.pod.main is None or evidence.pod.main.running_since:
+        return None
+    text = _texts(evidence)
+    claim = _MISSING_CLAIM.search(text)
+    if claim is not None:
+        return Finding(
+            Reason.VOLUME_MISSING,
+            f"PersistentVolumeClaim {claim['name']!r} {claim['why']}: create it in the service's namespace, "
+            "or correct spec.model.source.pvc.claimName",
+        )
+    if _UNBOUND_CLAIM.search(text):
+        return Finding(
+            Reason.VOLUME_MISSING,
+            "a PersistentVolumeClaim is not bound to a volume: check its storage class with `kubectl get pvc`",
+        )
+    config = _MISSING_MAP.search(text)
+    if config is not None:
+        return Finding(Reason.VOLUME_MISSING, f"ConfigMap {config['name']!r} is not there yet; it is being written")
+    mount = _MOUNT.search(text)
+    if mount is not None:
+        return Finding(
+            Reason.VOLUME_MISSING,
+            f"volume {mount['volume']!r} cannot be mounted: {' '.join(mount['text'].split())}",
+        )
+    return None
+
+
+def unschedulable(evidence: Evidence) -> Finding | None:
+    """No node takes the pod: accelerators are missing, or nothing matches its placement."""
+    scheduled = evidence.pod.conditions.get("PodScheduled", {})
+    if scheduled.get("status") != "False":
+        return None
+    text = _PREEMPTION.sub("", scheduled.get("message", "")).strip()
+    if scheduled.get("reason") == "SchedulingGated":
+        return Finding(
+            Reason.UNSCHEDULABLE,
+            "the pod is held by a scheduling gate: whoever set the gate has to lift it",
+            fault=False,
+        )
+    lacking = _INSUFFICIENT.search(text)
+    if lacking is not None:
+        wanted = evidence.pod.requests.get(lacking["resource"], 1)
+        return Finding(
+            Reason.WAITING_FOR_GPU,
+            f"no node has {wanted} {lacking['resource']} free: free some, add nodes to the pool, or place the service "
+            f"in another pool (spec.placement.pool). The scheduler says: {text}",
+        )
+    return Finding(
+        Reason.UNSCHEDULABLE,
+        f"no node takes the pod: check the pool's node selector and tolerations. The scheduler says: {text}",
+    )
+
+
+def rejected_by_node(evidence: Evidence) -> Finding | None:
+    """The node refused or evicted the pod after it was scheduled."""
+    pod = evidence.pod
+    if pod.phase != "Failed" or not pod.reason:
+        return None
+    if pod.reason == "Evicted" and "memory" in pod.message.lower():
+        return Finding(
+            Reason.OUT_OF_MEMORY,
+            f"the node ran out of memory and evicted the pod: raise spec.template.resources. It says: {pod.message}",
+        )
+    if pod.reason in {"UnexpectedAdmissionError", "OutOfnvidia.com/gpu"}:
+        return Finding(
+            Reason.WAITING_FOR_GPU,
+            f"the node had no accelerator left for the pod; a new pod is tried. It says: {pod.message}",
+        )
+    return Finding(Reason.UNSCHEDULABLE, f"the node ended the pod ({pod.reason}): {pod.message}; a new pod is tried")

@@ -1,0 +1,162 @@
+"""Faults and progress of a pod's start: image, weights, model."""
+
+from __future__ import annotations
+
+import re
+
+from llmservice.api.reasons import Reason
+from llmservice.diagnose.finding import Evidence, Finding
+from llmservice.diagnose.pod import EXIT_SIGKILL, REPOSITORY, WEIGHTS, Container
+from llmservice.diagnose.triton_log import accelerator_memory_failure, model_failure
+
+_PULL_FAULTS = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
+_PULL_EVENT = re.compile(r'Failed to pull image "[^"]+": (?P<text>.+)', re.DOTALL)
+_RPC = re.compile(r"rpc error: code = \w+ desc = ")
+_BACK_OFF = re.compile(r'^Back-off pulling image "[^"]+"(?:: ErrImagePull)?:?\s*')
+_LESS_MEMORY = (
+    "lower spec.batching.maxSequences, spec.model.maxLength or spec.kvCache.memoryPercent, "
+    "or choose a pool with more memory"
+)
+
+
+def image_pull_failed(evidence: Evidence) -> Finding | None:
+    """An image cannot be had; the registry's own words are the message."""
+    faulty = next((one for one in evidence.pod.containers if one.waiting in _PULL_FAULTS), None)
+    if faulty is None:
+        return None
+    text = _BACK_OFF.sub("", faulty.waiting_message)
+    if not text:
+        pulls = [found for found in map(_PULL_EVENT.search, evidence.events) if found is not None]
+        text = pulls[-1]["text"] if pulls else faulty.waiting
+    text = _RPC.sub("", " ".join(text.split()))
+    return Finding(
+        Reason.IMAGE_PULL_FAILED,
+        f"image {faulty.image!r} cannot be pulled: {text}. Check spec.engine.image (or the fleet's default), "
+        "spec.template.imagePullSecrets, and that the node reaches the registry",
+    )
+
+
+def weights_failed(evidence: Evidence) -> Finding | None:
+    """The container that brings the weights ended with an error."""
+    weights = evidence.pod.init(WEIGHTS)
+    failure = weights.failure if weights else None
+    if weights is None or failure is None:
+        return None
+    if failure.reason == "OOMKilled":
+        return Finding(Reason.OUT_OF_MEMORY, "bringing the weights ran out of memory: raise spec.template.resources")
+    text = failure.message.strip() or _last_line(evidence.weights_log) or f"exit code {failure.exit_code}"
+    return Finding(
+        Reason.MODEL_SOURCE_FAILED, f"the model's files could not be brought: {text}. Check spec.model.source"
+    )
+
+
+def repository_failed(evidence: Evidence) -> Finding | None:
+    """The container that writes the Triton repository ended with an error."""
+    repository = evidence.pod.init(REPOSITORY)
+    failure = repository.failure if repository else None
+    if failure is None:
+        return None
+    text = failure.message.strip() or f"exit code {failure.exit_code}"
+    return Finding(
+        Reason.CRASH_LOOP,
+        f"the Triton repository could not be written: {text}. Check the operator's image and its version",
+    )
+
+
+def out_of_memory(evidence: Evidence) -> Finding | None:
+    """The kernel killed Triton for memory, or the accelerator's memory ran out."""
+    main = evidence.pod.main
+    failure = main.failure if main else None
+    if failure is None:
+        return None
+    line = accelerator_memory_failure(evidence.log) or accelerator_memory_failure(failure.message)
+    if line:
+        return Finding(Reason.OUT_OF_MEMORY, f"the accelerator's memory ran out: {line}. To fit, {_LESS_MEMORY}")
+    if failure.reason == "OOMKilled" or (failure.exit_code == EXIT_SIGKILL and not _was_stopped(failure.message)):
+        return Finding(
+            Reason.OUT_OF_MEMORY,
+            "the container's memory limit was reached and the kernel killed it: raise "
+            "spec.template.resources.limits.memory",
+        )
+    return None
+
+
+def model_load_failed(evidence: Evidence) -> Finding | None:
+    """Triton says that a model did not load; Triton's own words are the message."""
+    main = evidence.pod.main
+    if main is None or main.failure is None:
+        return None
+    failed = model_failure(evidence.log) or model_failure(main.failure.message)
+    if failed is None:
+        return None
+    which = f"model {failed.model!r}" if failed.model else "a model"
+    return Finding(
+        Reason.MODEL_LOAD_FAILED,
+        f"Triton could not load {which}: {failed.text}. `kubectl logs {evidence.pod.name} -c {main.name} --previous` "
+        "has the whole text",
+    )
+
+
+def crash_loop(evidence: Evidence) -> Finding | None:
+    """Triton ends again and again, for a reason its log does not name."""
+    main = evidence.pod.main
+    failure = main.failure if main else None
+    if main is None or failure is None:
+        return None
+    last = failure.message.strip() or _last_line(evidence.log)
+    text = f": {last}" if last else ""
+    return Finding(
+        Reason.CRASH_LOOP,
+        f"Triton ended with exit code {failure.exit_code} ({main.restarts} restarts){text}. "
+        f"See `kubectl logs {evidence.pod.name} -c {main.name} --previous`",
+    )
+
+
+def pulling_image(evidence: Evidence) -> Finding | None:
+    """An image is on its way to the node."""
+    begun = [text for text in evidence.events if text.startswith("Pulling:")]
+    done = [text for text in evidence.events if text.startswith("Pulled:")]
+    waits = [one for one in evidence.pod.containers if one.waiting in {"ContainerCreating", "PodInitializing"}]
+    if not waits or len(begun) <= len(done):
+        return None
+    return Finding(Reason.PULLING_IMAGE, begun[-1].removeprefix("Pulling: "), fault=False)
+
+
+def fetching_weights(evidence: Evidence) -> Finding | None:
+    """The weights are on their way; the container's last line says how far."""
+    weights = evidence.pod.init(WEIGHTS)
+    if weights is None or not weights.running_since:
+        return None
+    progress = _last_line(evidence.weights_log)
+    return Finding(Reason.FETCHING_WEIGHTS, progress or "the model's files are on their way", fault=False)
+
+
+def loading_model(evidence: Evidence) -> Finding | None:
+    """Triton runs and loads the model."""
+    main = evidence.pod.main
+    if main is None or not main.running_since or evidence.pod.ready:
+        return None
+    return Finding(Reason.LOADING_MODEL, "Triton runs and loads the model", fault=False)
+
+
+def starting(evidence: Evidence) -> Finding | None:
+    """Nothing is wrong that can be seen; the pod is on its way."""
+    if evidence.pod.ready:
+        return None
+    return Finding(Reason.STARTING, "the pod is being created", fault=False)
+
+
+def needs_log(container: Container | None) -> bool | None:
+    """Which log explains a failure: True the one before the restart, False the present one, None: none failed."""
+    if container is None or container.failure is None:
+        return None
+    return container.ended is None
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else ""
+
+
+def _was_stopped(message: str) -> bool:
+    return "liveness" in message.lower() or "startup probe" in message.lower()

@@ -1,0 +1,1 @@
+"""The operator as a process: start-up checks, leadership, logs, health and metrics."""

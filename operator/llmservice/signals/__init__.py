@@ -1,0 +1,1 @@
+"""Measured state: what the pods' own metrics say, with validity."""

@@ -60,6 +60,19 @@ class Output:
     error: str = ""
 
 
+@dataclass(frozen=True)
+class EngineStatus:
+    """What an engine is doing: sequences that wait and run, and how many its last step computed.
+
+    `kv_cache_usage` is the share of KV memory in use, 0 to 1.
+    """
+
+    waiting: int = 0
+    running: int = 0
+    kv_cache_usage: float = 0.0
+    batch_size: int = 0
+
+
 class Engine(Protocol):
     """Driven by one thread; `step` never blocks longer than one iteration of the model."""
 
@@ -74,6 +87,9 @@ class Engine(Protocol):
 
     def step(self) -> list[Output]:
         """Runs one iteration and returns what it gave. A cancelled request gets a last Output with `CANCELLED`."""
+
+    def status(self) -> EngineStatus:
+        """What the engine is doing; read after every step, so it must be cheap."""
 
     def close(self) -> None:
         """Frees everything. Called once, after the last step."""

@@ -159,7 +159,7 @@ def target_tensors(reader: gguf.GGUFReader, fields: GGUFFields, path: Path) -> I
         else:
             raise WeightsError(
                 ExitCode.BAD_FORMAT,
-                f"{path.name}: tensor {tensor.name} is of no known {fields.architecture} model; use the safetensors form",
+                f"{path.name}: tensor {tensor.name} is not known here; use the safetensors form",
             )
         half = tensor.tensor_type == gguf.GGMLQuantizationType.F16
         shape = tuple(int(size) for size in reversed(tensor.shape))

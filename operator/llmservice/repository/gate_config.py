@@ -21,9 +21,9 @@ CONTINUOUS_BATCH_LIMIT: Final = 4
 """Most requests that one `execute` of a Continuous gate takes.
 
 What `execute` holds has left Triton's queue: it is no longer ordered by priority, timed out, or counted as pending.
-So at most eight requests, in two instances, are out of order. Less would not group admissions (a batch of one makes the delay
-meaningless and costs a call into Python per request); more only lengthens the line that nobody can reorder, since
-the engine admits per step whatever the batch was."""
+So at most eight requests, in two instances, are out of order. Less would not group admissions (a batch of one makes
+the delay meaningless and costs a call into Python per request); more only lengthens the line that nobody can reorder,
+since the engine admits per step whatever the batch was."""
 
 _INPUTS: Final = (
     ("text_input", "TYPE_STRING"),

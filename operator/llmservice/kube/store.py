@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from llmservice.kube import resources
+from llmservice.kube.clock import timestamp
 from llmservice.kube.errors import KubeError, from_status
 from llmservice.kube.fields import fields_v1
 from llmservice.kube.ownership import Owners
@@ -167,11 +168,6 @@ class Store:
     def _note(self, kind: str, stored: Stored) -> None:
         _record_managers(stored)
         self._listener(kind, copy.deepcopy(stored.manifest))
-
-
-def timestamp(moment: datetime) -> str:
-    """A time as Kubernetes writes it, to the second."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def refusal(

@@ -1,0 +1,1 @@
+"""The wire to one Triton server: load, configuration, statistics and health, all over gRPC."""

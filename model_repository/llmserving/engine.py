@@ -49,7 +49,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Output:
-    """What one step gave one request. `text` holds only the new characters, `token_ids` only the new tokens."""
+    """What one step gave one request. `text` holds only the new characters, `token_ids` only the new tokens.
+
+    With `ERROR`, `error` says why, and `invalid` that the request is at fault (too long, say) and not the engine.
+    """
 
     key: int
     text: str = ""
@@ -58,6 +61,7 @@ class Output:
     num_input_tokens: int = 0
     num_output_tokens: int = 0
     error: str = ""
+    invalid: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,34 @@
+"""What an engine instance tells of itself: exact step times by batch size, tokens, sequences, KV memory."""
+
+from __future__ import annotations
+
+from llmserving.engine import EngineStatus, Output
+from llmserving.metrics import Counter, MemoryMetrics, Metrics
+
+
+class EngineMetrics:
+    """The engine's series, see docs/architecture.md."""
+
+    def __init__(self, metrics: Metrics | None = None) -> None:
+        self._metrics = metrics if metrics is not None else MemoryMetrics()
+        self._generated = self._tokens("generated")
+        self._prompt = self._tokens("prompt")
+        self._waiting = self._metrics.gauge("llm_engine_waiting_sequences", "Sequences that wait inside the engine")
+        self._running = self._metrics.gauge("llm_engine_running_sequences", "Sequences that the engine computes")
+        self._kv_cache = self._metrics.gauge("llm_engine_kv_cache_usage_ratio", "Share of KV memory in use")
+
+    def stepped(self, status: EngineStatus, outputs: list[Output], seconds: float) -> None:
+        """Counts one step of `seconds`."""
+        size = str(status.batch_size)
+        self._metrics.counter("llm_engine_steps_total", "Steps by batch size", batch_size=size).increment()
+        self._metrics.counter(
+            "llm_engine_step_seconds_total", "Seconds of computing by batch size", batch_size=size
+        ).increment(seconds)
+        self._generated.increment(sum(len(output.token_ids) for output in outputs))
+        self._prompt.increment(sum(output.num_input_tokens for output in outputs if output.finish_reason is not None))
+        self._waiting.set(status.waiting)
+        self._running.set(status.running)
+        self._kv_cache.set(status.kv_cache_usage)
+
+    def _tokens(self, kind: str) -> Counter:
+        return self._metrics.counter("llm_engine_tokens_total", "Tokens by kind", kind=kind)

@@ -1,0 +1,212 @@
+"""What gate and engine say to each other over a Unix socket: frames of JSON, each with its length before it.
+
+The gate speaks first with a `Hello`, the engine answers with a `Welcome`. Then the gate sends `Add` and `Cancel`, the
+engine one `Step` per iteration with what that step gave the requests of this gate.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from dataclasses import dataclass
+from typing import Any, Final
+
+from llmserving.engine import FinishReason, Output, Request, SamplingParameters
+
+VERSION: Final = 1
+MAX_FRAME_BYTES: Final = 256 * 1024 * 1024
+
+_LENGTH: Final = struct.Struct("<I")
+_READ_BYTES: Final = 1 << 18
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+class ProtocolError(RuntimeError):
+    """The other side speaks another version or nonsense."""
+
+
+@dataclass(frozen=True)
+class Hello:
+    """The gate's first word."""
+
+    version: int = VERSION
+
+
+@dataclass(frozen=True)
+class Welcome:
+    """The engine's answer: its instance's name and the number under which this gate takes slots."""
+
+    instance: str
+    gate: int
+    version: int = VERSION
+
+
+@dataclass(frozen=True)
+class Add:
+    """Requests to admit, each with the slot it holds. A batch that runs to completion comes whole, in one message."""
+
+    admissions: tuple[tuple[int, Request], ...]
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """Requests whose clients left."""
+
+    keys: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step gave."""
+
+    outputs: tuple[Output, ...]
+
+
+Message = Hello | Welcome | Add | Cancel | Step
+
+
+def encode(message: Message) -> bytes:
+    """The frame of a message."""
+    match message:
+        case Step(outputs):
+            body: list[Any] = ["s", [_output_fields(output) for output in outputs]]
+        case Add(admissions):
+            body = ["a", [[slot, *_request_fields(request)] for slot, request in admissions]]
+        case Cancel(keys):
+            body = ["c", keys]
+        case Hello(version):
+            body = ["h", version]
+        case Welcome(instance, gate, version):
+            body = ["w", version, instance, gate]
+    payload = _encode(body).encode("utf-8", "surrogatepass")
+    return _LENGTH.pack(len(payload)) + payload
+
+
+def decode(payload: bytes | bytearray) -> Message:
+    """The message of a frame without its length. Raises ProtocolError."""
+    try:
+        kind, *rest = json.loads(payload.decode("utf-8", "surrogatepass"))
+        match kind:
+            case "s":
+                return Step(tuple(_output(fields) for fields in rest[0]))
+            case "a":
+                return Add(tuple((slot, _request(fields)) for slot, *fields in rest[0]))
+            case "c":
+                return Cancel(tuple(rest[0]))
+            case "h":
+                return Hello(rest[0])
+            case "w":
+                return Welcome(version=rest[0], instance=rest[1], gate=rest[2])
+    except (ValueError, TypeError, IndexError) as error:
+        raise ProtocolError(f"unreadable message: {error}") from error
+    raise ProtocolError(f"unknown kind of message {kind!r}")
+
+
+class FrameReader:
+    """Cuts what a socket brings into messages."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._buffer = bytearray()
+
+    def read(self) -> Message | None:
+        """The next message, None at the end of the connection, which may come in the middle of a frame."""
+        while True:
+            if len(self._buffer) >= _LENGTH.size:
+                (length,) = _LENGTH.unpack_from(self._buffer)
+                if length > MAX_FRAME_BYTES:
+                    raise ProtocolError(f"a frame of {length} bytes; the limit is {MAX_FRAME_BYTES}")
+                end = _LENGTH.size + length
+                if len(self._buffer) >= end:
+                    payload = self._buffer[_LENGTH.size : end]
+                    del self._buffer[:end]
+                    return decode(payload)
+            try:
+                received = self._connection.recv(_READ_BYTES)
+            except OSError:
+                return None
+            if not received:
+                return None
+            self._buffer += received
+
+
+def check_version(version: int) -> None:
+    """Raises ProtocolError when the other side is of another version."""
+    if version != VERSION:
+        raise ProtocolError(f"the other side speaks version {version}, this one {VERSION}; use one release for both")
+
+
+def _output_fields(output: Output) -> list[Any]:
+    fields: list[Any] = [output.key, output.text, output.token_ids]
+    if output.finish_reason is not None:
+        fields += [
+            output.finish_reason.value,
+            output.num_input_tokens,
+            output.num_output_tokens,
+            output.error,
+            output.invalid,
+        ]
+    return fields
+
+
+def _output(fields: list[Any]) -> Output:
+    key, text, token_ids, *last = fields
+    if not last:
+        return Output(key=key, text=text, token_ids=tuple(token_ids))
+    reason, num_input, num_output, error, invalid = last
+    return Output(
+        key=key,
+        text=text,
+        token_ids=tuple(token_ids),
+        finish_reason=FinishReason(reason),
+        num_input_tokens=num_input,
+        num_output_tokens=num_output,
+        error=error,
+        invalid=invalid,
+    )
+
+
+def _request_fields(request: Request) -> list[Any]:
+    sampling = request.sampling
+    return [
+        request.key,
+        request.prompt,
+        request.messages,
+        request.priority,
+        request.batch,
+        request.batch_size,
+        [
+            sampling.max_tokens,
+            sampling.temperature,
+            sampling.top_p,
+            sampling.top_k,
+            sampling.seed,
+            sampling.stop,
+            sampling.stop_token_ids,
+            sampling.ignore_eos,
+        ],
+    ]
+
+
+def _request(fields: list[Any]) -> Request:
+    key, prompt, messages, priority, batch, batch_size, sampling = fields
+    max_tokens, temperature, top_p, top_k, seed, stop, stop_token_ids, ignore_eos = sampling
+    return Request(
+        key=key,
+        prompt=prompt,
+        messages=None if messages is None else tuple(messages),
+        sampling=SamplingParameters(
+            max_tokens=max_tokens,
+            temperature=temperature,
+            top_p=top_p,
+            top_k=top_k,
+            seed=seed,
+            stop=tuple(stop),
+            stop_token_ids=tuple(stop_token_ids),
+            ignore_eos=ignore_eos,
+        ),
+        priority=priority,
+        batch=batch,
+        batch_size=batch_size,
+    )

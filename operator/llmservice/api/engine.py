@@ -3,11 +3,42 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
-from llmservice.api.schema import ApiModel
+from llmservice.api.schema import ApiModel, Rule
+
+OWNED_PARAMETERS: Final = {
+    "run_directory": "nothing: the operator chooses it",
+    "service": "metadata.name",
+    "mode": "batching.mode",
+    "max_sequences": "batching.maxSequences",
+    "slots": "batching.maxSequences",
+    "max_batch_tokens": "batching.maxBatchTokens",
+    "max_length": "model.maxLength",
+    "dtype": "model.dtype",
+    "length_buckets": "engine.torch.lengthBuckets",
+    "kv_dtype": "kvCache.dtype",
+    "memory_percent": "kvCache.memoryPercent",
+    "model_path": "model.source",
+    "chat_template": "model.tokenizer.chatTemplate",
+    "served_names": "model.servedNames",
+    "model": "model.source",
+    "tensor_parallel_size": "engine.parallelism.tensor",
+    "pipeline_parallel_size": "engine.parallelism.pipeline",
+    "gpu_memory_utilization": "kvCache.memoryPercent",
+    "kv_cache_dtype": "kvCache.dtype",
+    "max_num_seqs": "batching.maxSequences",
+    "max_num_batched_tokens": "batching.maxBatchTokens",
+    "max_model_len": "model.maxLength",
+    "served_model_name": "model.servedNames",
+}
+"""Engine parameters that the operator renders from the spec, and the field that sets each."""
+
+_OWNED_LIST = "[" + ", ".join(f"'{key}'" for key in OWNED_PARAMETERS) + "]"
+_OWNED_MAP = "{" + ", ".join(f"'{key}': '{field}'" for key, field in OWNED_PARAMETERS.items()) + "}"
+_OFFENDER = f"self.parameters.filter(k, k in {_OWNED_LIST})[0]"
 
 
 class Backend(StrEnum):
@@ -19,7 +50,7 @@ class Backend(StrEnum):
 
 
 class Driver(StrEnum):
-    """Who drives the backend inside Triton."""
+    """Who drives the backend inside Triton: this project's engine, or NVIDIA's stock backend."""
 
     NATIVE = "Native"
     NVIDIA = "Nvidia"
@@ -28,8 +59,17 @@ class Driver(StrEnum):
 class Parallelism(ApiModel):
     """How one replica is split; GPUs per replica = tensor * pipeline."""
 
-    tensor: Annotated[int, Field(ge=1, le=64)] = 1
-    pipeline: Annotated[int, Field(ge=1, le=64)] = 1
+    tensor: Annotated[int, Field(ge=1, le=64, description="Accelerators that share each layer.")] = 1
+    pipeline: Annotated[int, Field(ge=1, le=64, description="Groups of accelerators that share the layers.")] = 1
+
+    rules = (
+        Rule(
+            code="own-parallelism-total",
+            expression="self.tensor * self.pipeline <= 64",
+            message='"tensor %d times pipeline %d is more than 64 accelerators in one replica: lower one of them"'
+            ".format([self.tensor, self.pipeline])",
+        ),
+    )
 
 
 class TorchOptions(ApiModel):
@@ -40,12 +80,30 @@ class TorchOptions(ApiModel):
         Field(max_length=32, description="Upper ends of the prompt-length buckets, in tokens, ascending."),
     ] = [32, 64, 128, 256, 512, 1024]
 
+    rules = (
+        Rule(
+            code="own-length-buckets",
+            expression="self.lengthBuckets.isSorted() "
+            "&& self.lengthBuckets.all(a, self.lengthBuckets.exists_one(b, b == a))",
+            message='"length buckets must ascend, each once, such as [32, 64, 128]"',
+            field_path=".lengthBuckets",
+        ),
+    )
+
 
 class EngineSpec(ApiModel):
     """The engine: the Triton model that holds the weights."""
 
-    backend: Backend = Backend.TORCH
-    driver: Driver = Driver.NATIVE
+    backend: Annotated[Backend, Field(description="The library that computes: torch, vllm or tensorrtllm.")] = (
+        Backend.TORCH
+    )
+    driver: Annotated[
+        Driver,
+        Field(
+            description="Native: this project's engine behind the gate, which queues, orders and batches. "
+            "Nvidia: the stock backend, which takes requests at once, so that delay and priorities mean nothing."
+        ),
+    ] = Driver.NATIVE
     image: Annotated[
         str | None, Field(min_length=1, max_length=512, description="Triton image. Omitted: the fleet's default.")
     ] = None
@@ -55,3 +113,44 @@ class EngineSpec(ApiModel):
         Field(max_length=64, description="Passed to the backend as they are, unless the operator owns the key."),
     ] = {}
     torch: TorchOptions | None = None
+
+    rules = (
+        Rule(
+            code="own-driver-torch",
+            expression="self.driver != 'Nvidia' || self.backend != 'torch'",
+            message='"torch has no stock driver for language models: write driver: Native, or another backend"',
+            field_path=".driver",
+        ),
+        Rule(
+            code="own-driver-tensorrtllm",
+            expression="self.driver != 'Native' || self.backend != 'tensorrtllm'",
+            message='"tensorrtllm runs only on its stock driver: write driver: Nvidia"',
+            field_path=".driver",
+        ),
+        Rule(
+            code="own-torch-options",
+            expression="!has(self.torch) || self.backend == 'torch'",
+            message='"engine.torch means nothing to backend %s: remove it, or write backend: torch"'
+            ".format([self.backend])",
+            field_path=".torch",
+        ),
+        Rule(
+            code="own-torch-parallelism",
+            expression="self.backend != 'torch' || (self.parallelism.tensor == 1 && self.parallelism.pipeline == 1)",
+            message='"the torch engine runs on one accelerator: write tensor: 1 and pipeline: 1, or backend: vllm"',
+            field_path=".parallelism",
+        ),
+        Rule(
+            code="own-image-form",
+            expression="!has(self.image) || !self.image.contains(' ')",
+            message='"an image has no spaces: write it as registry/name:tag"',
+            field_path=".image",
+        ),
+        Rule(
+            code="own-engine-parameters",
+            expression=f"!has(self.parameters) || self.parameters.all(k, !(k in {_OWNED_LIST}))",
+            message=f'"the operator sets parameter %s itself: remove it; its field is %s"'
+            f".format([{_OFFENDER}, {_OWNED_MAP}[{_OFFENDER}]])",
+            field_path=".parameters",
+        ),
+    )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated
 
 from pydantic import Field
 
+from llmservice.api.duration import Duration
 from llmservice.api.engine import Backend
 from llmservice.api.operations import Objectives
 from llmservice.api.schema import ApiModel
@@ -27,6 +29,10 @@ class Pool(ApiModel):
     node_selector: dict[str, str] = {}
     template: PodTemplate = PodTemplate()
     runtime_class_name: str | None = None
+    memory: Annotated[
+        str | None,
+        Field(description="Memory of one accelerator, as a quantity such as 80Gi; omitted: the catalogue's."),
+    ] = None
 
 
 class PrometheusConnection(ApiModel):
@@ -56,4 +62,10 @@ class FleetDefaults(ApiModel):
     objectives: Objectives = Objectives()
     prometheus: PrometheusConnection = PrometheusConnection()
     pod_monitor: bool = False
+    pod_monitor_labels: Annotated[
+        dict[str, str], Field(description="Labels by which the Prometheus operator selects PodMonitors.")
+    ] = {}
     network_policy: bool = False
+    endpoint_drain: Annotated[
+        Duration, Field(description="How long a stopping replica still takes requests, while proxies forget it.")
+    ] = timedelta(seconds=10)

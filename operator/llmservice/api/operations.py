@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from llmservice.api.duration import Duration
-from llmservice.api.schema import ApiModel
+from llmservice.api.duration import Duration, cel_duration, cel_if_duration
+from llmservice.api.schema import ApiModel, Rule
 
 
 class KvCacheDtype(StrEnum):
@@ -24,7 +24,9 @@ class KvCacheDtype(StrEnum):
 class KvCache(ApiModel):
     """The cache of keys and values."""
 
-    dtype: KvCacheDtype = KvCacheDtype.AUTO
+    dtype: Annotated[
+        KvCacheDtype, Field(description="Type of cached keys and values. Auto: as the model computes. Others: not yet.")
+    ] = KvCacheDtype.AUTO
     memory_percent: Annotated[
         int, Field(ge=1, le=100, description="Accelerator memory the engine may take, in percent.")
     ] = 90
@@ -35,32 +37,82 @@ class Placement(ApiModel):
 
     pool: Annotated[
         str,
-        Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", description="A pool's name."),
+        Field(min_length=1, max_length=63, description="Name of a pool of the fleet: one kind of accelerator."),
     ] = "cpu"
+
+    rules = (
+        Rule(
+            code="own-pool-name",
+            expression="self.pool.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
+            message='"%s is not a pool name: pools have names such as cpu, a100-80gb, mig-3g.40gb".format([self.pool])',
+            field_path=".pool",
+        ),
+    )
 
 
 class Scaling(ApiModel):
     """Bounds within which the operator chooses the replica count."""
 
-    min_replicas: Annotated[int, Field(ge=0, le=1000)] = 1
-    max_replicas: Annotated[int, Field(ge=1, le=1000)] = 1
+    min_replicas: Annotated[int, Field(ge=0, le=1000, description="Fewest replicas; what runs today.")] = 1
+    max_replicas: Annotated[
+        int, Field(ge=1, le=1000, description="Most replicas. The operator does not scale by itself yet.")
+    ] = 1
+
+    rules = (
+        Rule(
+            code="own-scaling-range",
+            expression="self.minReplicas <= self.maxReplicas",
+            message='"minReplicas %d is above maxReplicas %d: raise maxReplicas, or lower minReplicas"'
+            ".format([self.minReplicas, self.maxReplicas])",
+            field_path=".minReplicas",
+        ),
+    )
 
 
 class Percentiles(ApiModel):
     """Upper bounds of a latency by percentile."""
 
-    p50: Duration | None = None
-    p90: Duration | None = None
-    p99: Duration | None = None
+    p50: Annotated[Duration | None, Field(description="Half of the requests are faster.")] = None
+    p90: Annotated[Duration | None, Field(description="Nine of ten requests are faster.")] = None
+    p99: Annotated[Duration | None, Field(description="99 of 100 requests are faster.")] = None
+
+    rules = tuple(
+        Rule(
+            code=f"own-percentiles-{low}-{high}",
+            expression=f"!has(self.{low}) || !has(self.{high}) || "
+            + cel_if_duration(f"self.{high}", f"{cel_duration(f'self.{low}')} <= duration(self.{high})"),
+            message=f'"{low} %s is above {high} %s: a higher percentile is never faster; swap or change them"'
+            f".format([self.{low}, self.{high}])",
+            field_path=f".{low}",
+        )
+        for low, high in (("p50", "p90"), ("p90", "p99"), ("p50", "p99"))
+    )
 
 
 class Objectives(ApiModel):
     """What the service promises, judged over `window`."""
 
-    window: Duration = timedelta(minutes=5)
-    time_to_first_token: Percentiles | None = None
-    per_output_token: Percentiles | None = None
-    latency: Percentiles | None = None
+    window: Annotated[Duration, Field(description="Over which the objectives are judged.")] = timedelta(minutes=5)
+    time_to_first_token: Annotated[
+        Percentiles | None, Field(description="From the request to its first token. Does nothing yet.")
+    ] = None
+    per_output_token: Annotated[
+        Percentiles | None, Field(description="Between two tokens of an answer. Does nothing yet.")
+    ] = None
+    latency: Annotated[
+        Percentiles | None, Field(description="From the request to its last token. Does nothing yet.")
+    ] = None
+
+    rules = (
+        Rule(
+            code="own-objectives-window",
+            expression=cel_if_duration(
+                "self.window", "(duration(self.window) >= duration('10s') && duration(self.window) <= duration('24h'))"
+            ),
+            message='"%s is no window to judge by: write 10s to 24h, such as 5m".format([self.window])',
+            field_path=".window",
+        ),
+    )
 
 
 class TuningMode(StrEnum):
@@ -74,28 +126,54 @@ class TuningMode(StrEnum):
 class DurationBounds(ApiModel):
     """An inclusive range of durations."""
 
-    min: Duration = timedelta(0)
-    max: Duration = timedelta(milliseconds=50)
+    min: Annotated[Duration, Field(description="Shortest.")] = timedelta(0)
+    max: Annotated[Duration, Field(description="Longest.")] = timedelta(milliseconds=50)
+
+    rules = (
+        Rule(
+            code="own-delay-bounds",
+            expression=cel_if_duration("self.max", f"{cel_duration('self.min')} <= duration(self.max)"),
+            message='"min %s is above max %s: raise max, or lower min".format([self.min, self.max])',
+            field_path=".min",
+        ),
+    )
 
 
 class CountBounds(ApiModel):
     """An inclusive range of counts."""
 
-    min: Annotated[int, Field(ge=1, le=64)] = 1
-    max: Annotated[int, Field(ge=1, le=64)] = 1
+    min: Annotated[int, Field(ge=1, le=64, description="Fewest.")] = 1
+    max: Annotated[int, Field(ge=1, le=64, description="Most.")] = 1
+
+    rules = (
+        Rule(
+            code="own-instances-bounds",
+            expression="self.min <= self.max",
+            message='"min %d is above max %d: raise max, or lower min".format([self.min, self.max])',
+            field_path=".min",
+        ),
+    )
 
 
 class TuningBounds(ApiModel):
     """How far the tuner may move each knob."""
 
-    max_queue_delay: DurationBounds = DurationBounds()
-    engine_instances: CountBounds = CountBounds()
+    max_queue_delay: Annotated[DurationBounds, Field(description="Bounds of the gate's delay.")] = DurationBounds()
+    engine_instances: Annotated[CountBounds, Field(description="Bounds of the engine's instance count.")] = (
+        CountBounds()
+    )
 
 
 class Tuning(ApiModel):
     """The tuner's mode and bounds."""
 
-    mode: TuningMode = TuningMode.AUTO
+    mode: Annotated[
+        TuningMode,
+        Field(
+            description="Auto: the tuner moves the knobs. Observe: it records what it would do. Off: nobody does. "
+            "Nothing tunes yet: write Off."
+        ),
+    ] = TuningMode.AUTO
     bounds: TuningBounds = TuningBounds()
 
 
@@ -117,14 +195,34 @@ class CanaryMode(StrEnum):
 class Rollout(ApiModel):
     """How a new revision replaces the old one."""
 
-    strategy: RolloutStrategy = RolloutStrategy.AUTO
-    canary: CanaryMode = CanaryMode.AUTO
+    strategy: Annotated[
+        RolloutStrategy,
+        Field(
+            description="Surge: start new replicas first. Drain: free one accelerator first. Auto: Surge where one "
+            "is free."
+        ),
+    ] = RolloutStrategy.AUTO
+    canary: Annotated[
+        CanaryMode, Field(description="Auto: from three replicas on, a new revision serves a part first. Not yet.")
+    ] = CanaryMode.AUTO
 
 
 class Drain(ApiModel):
     """How long a replica that stops may take to finish what it serves."""
 
-    timeout: Duration = timedelta(seconds=300)
+    timeout: Annotated[Duration, Field(description="Then what is still being served is cut off.")] = timedelta(
+        seconds=300
+    )
+
+    rules = (
+        Rule(
+            code="own-drain-timeout",
+            expression=cel_if_duration("self.timeout", "duration(self.timeout) <= duration('24h')"),
+            message='"%s is too long to drain, it would hold up every rollout: write at most 24h, such as 300s"'
+            ".format([self.timeout])",
+            field_path=".timeout",
+        ),
+    )
 
 
 class ServiceType(StrEnum):
@@ -138,7 +236,8 @@ class ServiceType(StrEnum):
 class ServiceSpec(ApiModel):
     """The Kubernetes Service in front of the replicas."""
 
-    type: ServiceType = ServiceType.CLUSTER_IP
+    type: Annotated[ServiceType, Field(description="Kubernetes' own Service type.")] = ServiceType.CLUSTER_IP
     annotations: Annotated[
-        dict[Annotated[str, Field(max_length=317)], Annotated[str, Field(max_length=4096)]], Field(max_length=32)
+        dict[Annotated[str, Field(max_length=317)], Annotated[str, Field(max_length=4096)]],
+        Field(max_length=32, description="Annotations of the Service, for load balancers."),
     ] = {}

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import Field
 
 from llmservice.api.batching import Batching
+from llmservice.api.duration import cel_duration, cel_if_duration
 from llmservice.api.engine import EngineSpec
 from llmservice.api.model import ModelSpec
 from llmservice.api.operations import (
@@ -19,7 +20,7 @@ from llmservice.api.operations import (
     ServiceSpec,
     Tuning,
 )
-from llmservice.api.schema import ApiModel
+from llmservice.api.schema import ApiModel, Rule
 from llmservice.api.template import PodTemplate
 
 GROUP: Final = "triton-llm.dev"
@@ -39,7 +40,12 @@ class LLMServiceSpec(ApiModel):
     kv_cache: KvCache = KvCache()
     placement: Placement = Placement()
     replicas: Annotated[
-        int | None, Field(ge=0, le=1000, description="Present: owned from outside (kubectl scale, HPA, KEDA).")
+        int | None,
+        Field(
+            ge=0,
+            le=1000,
+            description="Present: owned from outside (kubectl scale, HPA, KEDA).",
+        ),
     ] = None
     scaling: Scaling = Scaling()
     objectives: Objectives = Objectives()
@@ -48,6 +54,66 @@ class LLMServiceSpec(ApiModel):
     drain: Drain = Drain()
     service: ServiceSpec = ServiceSpec()
     template: PodTemplate = PodTemplate()
+
+    rules = (
+        Rule(
+            code="own-mig-parallelism",
+            expression="!(self.placement.pool.startsWith('mig-') || self.placement.pool.contains('-mig-')) "
+            "|| (self.engine.parallelism.tensor == 1 && self.engine.parallelism.pipeline == 1)",
+            message='"a MIG slice shares nothing with its neighbours, so parallelism cannot span pool %s: write '
+            'tensor: 1 and pipeline: 1, or a pool of whole accelerators".format([self.placement.pool])',
+            field_path=".engine.parallelism",
+        ),
+        Rule(
+            code="own-nvidia-mode",
+            expression="self.engine.driver != 'Nvidia' || self.batching.mode == 'Continuous'",
+            message='"the stock driver batches by itself: write batching.mode: Continuous instead of %s, or driver: '
+            'Native".format([self.batching.mode])',
+            field_path=".batching.mode",
+        ),
+        Rule(
+            code="own-nvidia-delay",
+            expression="self.engine.driver != 'Nvidia' || !has(self.batching.maxQueueDelay)",
+            message='"the stock driver takes requests at once, so a queue delay means nothing: remove maxQueueDelay, '
+            'or write driver: Native"',
+            field_path=".batching",
+        ),
+        Rule(
+            code="own-nvidia-priorities",
+            expression="self.engine.driver != 'Nvidia' || self.batching.priorities.levels == 0",
+            message='"the stock driver takes requests at once, so priorities mean nothing: remove them, or write '
+            'driver: Native"',
+            field_path=".batching.priorities",
+        ),
+        Rule(
+            code="own-nvidia-queue",
+            expression="self.engine.driver != 'Nvidia' || !has(self.batching.queue) "
+            "|| !(has(self.batching.queue.maxSize) || has(self.batching.queue.timeout) "
+            "|| has(self.batching.queue.levels))",
+            message='"the stock driver takes requests at once, so queue limits mean nothing: remove them, or write '
+            'driver: Native"',
+            field_path=".batching",
+        ),
+        Rule(
+            code="own-delay-in-bounds",
+            expression="self.tuning.mode == 'Off' || !has(self.batching.maxQueueDelay) || "
+            + cel_if_duration(
+                "self.batching.maxQueueDelay",
+                f"(duration(self.batching.maxQueueDelay) >= {cel_duration('self.tuning.bounds.maxQueueDelay.min')} "
+                f"&& duration(self.batching.maxQueueDelay) <= {cel_duration('self.tuning.bounds.maxQueueDelay.max')})",
+            ),
+            message='"maxQueueDelay %s is outside of tuning.bounds.maxQueueDelay, %s to %s: change one of them, or '
+            'write tuning.mode: Off".format([self.batching.maxQueueDelay, self.tuning.bounds.maxQueueDelay.min, '
+            "self.tuning.bounds.maxQueueDelay.max])",
+            field_path=".batching.maxQueueDelay",
+        ),
+        Rule(
+            code="own-kv-int8",
+            expression="self.kvCache.dtype != 'int8' || self.engine.backend != 'vllm'",
+            message='"vllm has no int8 cache: write kvCache.dtype: Auto, fp8_e4m3 or fp8_e5m2"',
+            field_path=".kvCache.dtype",
+        ),
+    )
 
 
 class Metadata(ApiModel):
@@ -73,6 +139,21 @@ class LLMService(ApiModel):
     metadata: Metadata
     spec: LLMServiceSpec
     status: dict[str, Any] = {}
+
+    rules = (
+        Rule(
+            code="V1-name",
+            expression="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+            message='"the name %s cannot also name a Service and a Triton model: use lower-case letters, digits and -, '
+            'with a letter first".format([self.metadata.name])',
+        ),
+        Rule(
+            code="own-name-length",
+            expression="size(self.metadata.name) <= 45",
+            message='"the name %s is too long for the names of its Deployments and pods: use at most 45 characters"'
+            ".format([self.metadata.name])",
+        ),
+    )
 
     @classmethod
     def parse(cls, manifest: dict[str, Any]) -> Self:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from llmservice.api.bounds import Message, Sentence, Time, Word, clip_items
-from llmservice.api.duration import Duration
+from llmservice.api.duration import MeasuredDuration
 from llmservice.api.reasons import ConditionType, Reason
 from llmservice.api.schema import ApiModel
 
@@ -72,11 +72,11 @@ class RevisionStatus(RevisionRef):
 class KnobsStatus(StatusModel):
     """The knobs in force, and the value of `spec.batching.maxQueueDelay` they were seeded from."""
 
-    max_queue_delay: Duration | None = None
+    max_queue_delay: MeasuredDuration | None = None
     engine_instances: Annotated[int | None, Field(ge=0)] = None
     slots: Annotated[int | None, Field(ge=0)] = None
     replicas: Annotated[int | None, Field(ge=0)] = None
-    seed: Annotated[Duration | None, Field(description="The delay the spec gave when the knobs were seeded.")] = None
+    seed: Annotated[MeasuredDuration | None, Field(description="The delay in the spec at seeding.")] = None
 
 
 class SignalsStatus(StatusModel):
@@ -84,7 +84,7 @@ class SignalsStatus(StatusModel):
 
     queue_depth: Annotated[float | None, Field(description="Requests that wait, over all replicas.")] = None
     time_to_first_token_p99: Annotated[
-        Duration | None, Field(alias="timeToFirstTokenP99", description="99th percentile over the last window.")
+        MeasuredDuration | None, Field(alias="timeToFirstTokenP99", description="99th percentile over the last window.")
     ] = None
     tokens_per_second: Annotated[float | None, Field(description="Tokens given, over all replicas.")] = None
     source: Annotated[Word | None, Field(description="Prometheus or Pods.")] = None

@@ -2,6 +2,9 @@
 
 Triton reloads a model whole, weights and all, when any file of its version folder is newer than at its last load.
 So a file that is right stays untouched, and a second run over the same repository changes nothing, no time either.
+The Python backend's stub would itself add such a file: it writes byte code beside the code, whatever the environment
+says (tritonserver 2.51 embeds an interpreter that ignores it), and then the first live change loads the weights again.
+An empty *file* named `__pycache__` in every code folder keeps it from doing so, even where it runs as root.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from llmservice.repository.errors import RepositoryWriteError
@@ -18,6 +21,7 @@ from llmservice.repository.render import MANIFEST_KEY, Repository
 from llmservice.repository.sources import code_files
 
 VERSION_FOLDER: Final = "1"
+BYTE_CODE_BLOCKER: Final = "__pycache__"
 _STAGING_PREFIX: Final = ".staging-"
 
 
@@ -72,7 +76,9 @@ def _wanted(repository: Repository, code_root: Path | None) -> dict[str, bytes]:
     files = {path: text.encode() for path, text in repository.files.items()}
     for model in repository.models:
         for path, source in code_files(model.code, code_root).items():
-            files[f"{model.name}/{VERSION_FOLDER}/{path}"] = source.read_bytes()
+            target = PurePosixPath(model.name, VERSION_FOLDER, path)
+            files[str(target)] = source.read_bytes()
+            files[str(target.parent / BYTE_CODE_BLOCKER)] = b""
     return dict(sorted(files.items()))
 
 
@@ -91,19 +97,18 @@ def _differs(path: Path, content: bytes) -> bool:
 
 
 def _replace(repository_dir: Path, changed: Mapping[str, bytes], removed: tuple[str, ...]) -> None:
-    """Stages what changed on the same file system, then renames. Only the renames touch the models."""
+    """Stages what changed on the same file system; only when all of it is there are the models touched."""
     repository_dir.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=_STAGING_PREFIX, dir=repository_dir))
     try:
         for path, content in changed.items():
             (staging / path).parent.mkdir(parents=True, exist_ok=True)
             (staging / path).write_bytes(content)
-        for model in sorted(staging.iterdir()):
-            model.chmod(0o755)
-            _move(model, repository_dir / model.name)
         for path in removed:
             (repository_dir / path).unlink()
             _remove_empty_folders((repository_dir / path).parent, repository_dir)
+        for model in sorted(staging.iterdir()):
+            _move(model, repository_dir / model.name)
     finally:
         shutil.rmtree(staging)
 

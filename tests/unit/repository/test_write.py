@@ -56,11 +56,16 @@ def test_lays_out_configuration_and_code_of_both_models(mounted: Path, tmp_path:
         "chat/config.pbtxt",
         "chat/1/model.py",
         "chat/1/llmserving/wire.py",
+        "chat/1/__pycache__",
+        "chat/1/llmserving/__pycache__",
         "chat-engine/config.pbtxt",
         "chat-engine/1/model.py",
         "chat-engine/1/sampler.py",
         "chat-engine/1/kernels/paged.py",
         "chat-engine/1/llmserving/wire.py",
+        "chat-engine/1/__pycache__",
+        "chat-engine/1/kernels/__pycache__",
+        "chat-engine/1/llmserving/__pycache__",
     }
     assert (tmp_path / "repository/chat/config.pbtxt").read_text() == RENDERED.files["chat/config.pbtxt"]
 
@@ -87,8 +92,22 @@ def test_code_that_is_gone_is_removed_with_its_folder(tmp_path: Path, code: Path
     repository = tmp_path / "repository"
     write_repository(RENDERED, repository, code)
     (code / "torch/kernels/paged.py").unlink()
-    assert write_repository(RENDERED, repository, code).removed == ("chat-engine/1/kernels/paged.py",)
+    assert write_repository(RENDERED, repository, code).removed == (
+        "chat-engine/1/kernels/__pycache__",
+        "chat-engine/1/kernels/paged.py",
+    )
     assert not (repository / "chat-engine/1/kernels").exists()
+
+
+def test_byte_code_that_an_earlier_server_left_makes_way(tmp_path: Path, code: Path) -> None:
+    repository = tmp_path / "repository"
+    write_repository(RENDERED, repository, code)
+    blocker = repository / "chat/1/__pycache__"
+    blocker.unlink()
+    blocker.mkdir()
+    (blocker / "model.cpython-311.pyc").write_bytes(b"\0")
+    write_repository(RENDERED, repository, code)
+    assert blocker.read_bytes() == b""
 
 
 def test_models_of_others_are_left_alone(tmp_path: Path, code: Path) -> None:

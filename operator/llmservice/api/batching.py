@@ -142,9 +142,12 @@ class Batching(ApiModel):
         ),
         Rule(
             code="V8-queue-level-range",
-            expression="self.priorities.levels == 0 || !has(self.queue) || !has(self.queue.levels) "
+            expression="!has(self.queue) || !has(self.queue.levels) "
             "|| self.queue.levels.all(l, l.level <= self.priorities.levels)",
-            message='"queue.levels may only name levels 1 to %d: change the entry, or raise priorities.levels"'
+            message="self.priorities.levels == 0 "
+            '? "without priority levels there is nothing to limit by level: remove queue.levels, or write '
+            'priorities.levels" '
+            ': "queue.levels may only name levels 1 to %d: change the entry, or raise priorities.levels"'
             ".format([self.priorities.levels])",
             field_path=".queue",
         ),

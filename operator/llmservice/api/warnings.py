@@ -1,0 +1,218 @@
+"""What is accepted but likely wrong: Triton's silent traps, and fields that do nothing in this version.
+
+CEL rules of a CRD cannot warn. So each rule here becomes a line of a ValidatingAdmissionPolicy with the action Warn,
+and the reconciler evaluates the same text for the status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from llmservice.api.expressions import ExpressionError, evaluate
+from llmservice.api.findings import Finding, from_text
+
+
+@dataclass(frozen=True)
+class WarningRule:
+    """One warning. `expression` is CEL over `object`, with defaults filled in, and true where the warning applies.
+
+    `message` is a CEL expression of the text, `what is wrong: what to write instead`. Codes: `trap-…` is what Triton
+    or Kubernetes takes silently and gets wrong, `idle-…` is a field without behaviour in this version.
+    """
+
+    code: str
+    field_path: str
+    expression: str
+    message: str
+
+
+def warnings_of(manifest: Mapping[str, Any]) -> tuple[Finding, ...]:
+    """The warnings for a manifest with its defaults filled in."""
+    return tuple(finding for rule in WARNINGS if (finding := _check(rule, manifest)))
+
+
+def _check(rule: WarningRule, manifest: Mapping[str, Any]) -> Finding | None:
+    variables = {"object": manifest}
+    try:
+        if not evaluate(rule.expression, variables):
+            return None
+        return from_text(rule.code, rule.field_path, evaluate(rule.message, variables))
+    except ExpressionError:
+        return None  # a broken object: the errors say so
+
+
+_BATCHING = "object.spec.batching"
+_QUEUE = f"has({_BATCHING}.queue)"
+_LIMITED = (
+    f"({_QUEUE} && (has({_BATCHING}.queue.maxSize) || (has({_BATCHING}.queue.levels) "
+    f"&& {_BATCHING}.queue.levels.exists(l, has(l.maxSize)))))"
+)
+_TIMED = (
+    f"({_QUEUE} && (has({_BATCHING}.queue.timeout) || (has({_BATCHING}.queue.levels) "
+    f"&& {_BATCHING}.queue.levels.exists(l, has(l.timeout)))))"
+)
+_SOURCE = "object.spec.model.source"
+_LEVELS = f"{_BATCHING}.priorities.levels"
+
+TRAPS: Final = (
+    WarningRule(
+        "trap-levels-off",
+        "spec.batching.priorities",
+        f"{_LEVELS} == 0 && has({_BATCHING}.priorities.default)",
+        '"a default level without levels is ignored: write priorities.levels, or remove default"',
+    ),
+    WarningRule(
+        "trap-max-size-per-level",
+        "spec.batching.queue.maxSize",
+        f"{_LEVELS} > 1 && {_QUEUE} && has({_BATCHING}.queue.maxSize)",
+        f'"Triton keeps one queue per level, so up to %d times %d requests may wait: divide queue.maxSize by the '
+        f'number of levels, or limit levels in queue.levels".format([{_LEVELS}, {_BATCHING}.queue.maxSize])',
+    ),
+    WarningRule(
+        "trap-prefetching-off",
+        "spec.batching.queue",
+        f"{_LEVELS} > 0 || {_LIMITED} || {_TIMED}",
+        "\"priorities and queue limits turn Triton's prefetching off, which costs a little throughput: keep them "
+        'only if you need them"',
+    ),
+    WarningRule(
+        "trap-full-queue-uncounted",
+        "spec.batching.queue.maxSize",
+        _LIMITED,
+        '"Triton answers 503 when the queue is full but does not count it as a failure: watch for 503 at the client '
+        'or gateway"',
+    ),
+    WarningRule(
+        "trap-queue-timeout",
+        "spec.batching.queue.timeout",
+        _TIMED,
+        '"Triton notices expired requests late, only when it forms the next batch: do not rely on the exact timeout; '
+        'clients need a deadline of their own"',
+    ),
+    WarningRule(
+        "trap-priority-generate",
+        "spec.batching.priorities",
+        f"{_LEVELS} > 1",
+        '"requests to /generate cannot carry a priority, they get the default level: send priorities by /infer or '
+        'gRPC"',
+    ),
+    WarningRule(
+        "trap-preferred-sizes",
+        "spec.batching.preferredBatchSizes",
+        f"has({_BATCHING}.preferredBatchSizes) && size({_BATCHING}.preferredBatchSizes) > 0",
+        '"preferred batch sizes seldom help, a batch of such a size leaves without waiting for more: remove them '
+        'unless a measurement says otherwise"',
+    ),
+    WarningRule(
+        "trap-preferred-below-maximum",
+        "spec.batching.preferredBatchSizes",
+        f"has({_BATCHING}.preferredBatchSizes) && has({_BATCHING}.maxSequences) "
+        f"&& size({_BATCHING}.preferredBatchSizes) > 0 "
+        f"&& {_BATCHING}.preferredBatchSizes.all(s, s < {_BATCHING}.maxSequences)",
+        f'"with every preferred size below maxSequences, Triton forms batches of odd sizes: add %d, or remove the '
+        f'list".format([{_BATCHING}.maxSequences])',
+    ),
+    WarningRule(
+        "trap-preserve-ordering",
+        "spec.batching.preserveOrdering",
+        f"{_BATCHING}.preserveOrdering",
+        '"one long answer holds up all that came after it: remove preserveOrdering unless clients need the order"',
+    ),
+    WarningRule(
+        "trap-delay-continuous",
+        "spec.batching.maxQueueDelay",
+        f"{_BATCHING}.mode == 'Continuous' && has({_BATCHING}.maxQueueDelay)",
+        '"in mode Continuous the delay only groups admissions and often does not bind: remove it, or write mode: '
+        'Dynamic where batches matter"',
+    ),
+    WarningRule(
+        "trap-mode-none",
+        "spec.batching",
+        f"{_BATCHING}.mode == 'None' && (has({_BATCHING}.maxQueueDelay) "
+        f"|| (has({_BATCHING}.maxSequences) && {_BATCHING}.maxSequences > 1))",
+        '"mode None runs one request at a time, so maxSequences and maxQueueDelay are ignored: remove them, or '
+        'choose another mode"',
+    ),
+    WarningRule(
+        "trap-replicas-and-scaling",
+        "spec.replicas",
+        "has(object.spec.replicas) && object.spec.replicas != null && object.spec.scaling.maxReplicas > 1",
+        '"with replicas set, scaling is left to whoever sets it and spec.scaling is ignored: remove one of them"',
+    ),
+    WarningRule(
+        "trap-unpinned-model",
+        "spec.model.source.huggingFace.revision",
+        f"has({_SOURCE}.huggingFace) && !{_SOURCE}.huggingFace.revision.matches('^[0-9a-f]{{40}}$')",
+        f'"revision %s may move, then replicas serve different weights: write a commit of 40 hexadecimal digits"'
+        f".format([{_SOURCE}.huggingFace.revision])",
+    ),
+    WarningRule(
+        "trap-unpinned-image",
+        "spec.engine.image",
+        "has(object.spec.engine.image) && object.spec.engine.image != null "
+        "&& (object.spec.engine.image.endsWith(':latest') "
+        "|| !object.spec.engine.image.matches('.*(:[A-Za-z0-9_][A-Za-z0-9_.-]*|@sha256:[0-9a-f]+)$'))",
+        '"this image may change under its name: write a version tag or a digest"',
+    ),
+)
+
+IDLE: Final = (
+    WarningRule(
+        "idle-backend",
+        "spec.engine.backend",
+        "object.spec.engine.backend != 'torch'",
+        '"this version brings no engine for %s, so no replica becomes ready: write backend: torch to serve today"'
+        ".format([object.spec.engine.backend])",
+    ),
+    WarningRule(
+        "idle-tuning",
+        "spec.tuning.mode",
+        "object.spec.tuning.mode != 'Off'",
+        '"nothing tunes in this version, the knobs stay where the spec puts them: write tuning.mode: Off"',
+    ),
+    WarningRule(
+        "idle-autoscaling",
+        "spec.scaling.maxReplicas",
+        "object.spec.scaling.maxReplicas > object.spec.scaling.minReplicas "
+        "&& !(has(object.spec.replicas) && object.spec.replicas != null)",
+        '"the operator does not scale by itself in this version, it runs minReplicas (%d): write minReplicas, or let '
+        'an HPA set replicas".format([object.spec.scaling.minReplicas])',
+    ),
+    WarningRule(
+        "idle-objectives",
+        "spec.objectives",
+        "has(object.spec.objectives.timeToFirstToken) || has(object.spec.objectives.perOutputToken) "
+        "|| has(object.spec.objectives.latency)",
+        '"objectives are not judged in this version: alert on the metrics until they are"',
+    ),
+    WarningRule(
+        "idle-canary",
+        "spec.rollout.canary",
+        "object.spec.rollout.canary == 'Auto' && (object.spec.scaling.minReplicas >= 3 "
+        "|| (has(object.spec.replicas) && object.spec.replicas != null && object.spec.replicas >= 3))",
+        '"no canary runs in this version, a new revision takes over without one: write rollout.canary: Off"',
+    ),
+    WarningRule(
+        "idle-kv-cache-dtype",
+        "spec.kvCache.dtype",
+        "object.spec.kvCache.dtype != 'Auto'",
+        '"the cache keeps the type the model computes in, in this version: write kvCache.dtype: Auto"',
+    ),
+    WarningRule(
+        "idle-source-s3",
+        "spec.model.source.s3",
+        f"has({_SOURCE}.s3)",
+        '"this version fetches nothing from S3: write huggingFace, pvc, oci, hostPath or package"',
+    ),
+    WarningRule(
+        "idle-tokenizer-path",
+        "spec.model.tokenizer.path",
+        "has(object.spec.model.tokenizer) && object.spec.model.tokenizer != null "
+        "&& has(object.spec.model.tokenizer.path)",
+        '"the tokenizer is read from the model\'s own folder in this version: remove path"',
+    ),
+)
+
+WARNINGS: Final = (*TRAPS, *IDLE)

@@ -1,0 +1,1 @@
+"""Differences between two forms of a service → what each costs, and the steps that bring it about."""

@@ -1,0 +1,115 @@
+"""Service + plan + repository + knobs + fleet → everything that must stand in the cluster for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llmservice.api.fleet import FleetDefaults
+from llmservice.api.knobs import Knobs
+from llmservice.api.plan import CapacityPlan
+from llmservice.api.service import LLMService
+from llmservice.changes.change_class import ChangeClass
+from llmservice.changes.fields import rule_of
+from llmservice.changes.inputs import Inputs, inputs_of, to_annotation
+from llmservice.repository.render import Repository
+from llmservice.workload.config_map import build_config_map
+from llmservice.workload.deployment import build_deployment
+from llmservice.workload.manifest import Manifest, digest
+from llmservice.workload.names import revision_name
+from llmservice.workload.network_policy import build_network_policy
+from llmservice.workload.pinning import LiveRevision, kept_repository, pinned, with_kept_image
+from llmservice.workload.pod import build_pod_template
+from llmservice.workload.pod_disruption_budget import build_pod_disruption_budget
+from llmservice.workload.pod_monitor import build_pod_monitor
+from llmservice.workload.revision import revision_of
+from llmservice.workload.secret import build_secret
+from llmservice.workload.service import build_service
+from llmservice.workload.service_account import build_service_account
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What must stand in the cluster for a service.
+
+    `manifests` are in the order in which to apply them, the Deployment last. `repository` is what the revision's pods
+    run: the rendered one, or that of a kept revision. `kept` says that a live revision was found and is left as it is.
+    """
+
+    revision: str
+    deployment_name: str
+    manifests: tuple[Manifest, ...]
+    repository: Repository
+    kept: bool = False
+
+    def manifest(self, kind: str) -> Manifest:
+        """The one manifest of `kind`. Raises KeyError where there is none."""
+        for manifest in self.manifests:
+            if manifest["kind"] == kind:
+                return manifest
+        raise KeyError(kind)
+
+
+def build(
+    service: LLMService,
+    plan: CapacityPlan,
+    repository: Repository,
+    knobs: Knobs,
+    fleet: FleetDefaults,
+    *,
+    operator_key: bytes,
+    live: Sequence[LiveRevision] = (),
+) -> Workload:
+    """The workload of `service`. `live` are its revisions in the cluster: one that fits is kept as it is.
+
+    Pure: equal arguments give equal manifests. The Deployment carries no `replicas` (`with_replicas` sets them).
+    Raises RenderError with the path of a field that cannot be built.
+    """
+    inputs = inputs_of(service, fleet)
+    live_inputs = digest({path: value for path, value in inputs_of(service, fleet, knobs).items() if _is_live(path)})
+    kept = pinned(inputs, live)
+    if kept is None:
+        revision = revision_of(build_pod_template(service, plan, fleet, ""), repository)
+        template = build_pod_template(service, plan, fleet, revision)
+        effective = repository
+    else:
+        revision, template = kept.revision, kept.template
+        effective = kept_repository(kept, repository, live_inputs)
+        inputs = with_kept_image(inputs, kept)
+    return Workload(
+        revision=revision,
+        deployment_name=revision_name(service.metadata.name, revision),
+        manifests=_manifests(service, plan, fleet, operator_key, revision, template, effective, inputs, live_inputs),
+        repository=effective,
+        kept=kept is not None,
+    )
+
+
+def _manifests(
+    service: LLMService,
+    plan: CapacityPlan,
+    fleet: FleetDefaults,
+    operator_key: bytes,
+    revision: str,
+    template: Manifest,
+    repository: Repository,
+    inputs: Inputs,
+    live_inputs: str,
+) -> tuple[Manifest, ...]:
+    """In the order in which a pod needs them."""
+    optional = [build_network_policy(service)] if fleet.network_policy else []
+    optional += [build_pod_monitor(service, fleet)] if fleet.pod_monitor else []
+    return (
+        build_service_account(service),
+        build_secret(service, operator_key),
+        build_config_map(service, revision, repository.to_config_map_data(), live_inputs),
+        build_service(service),
+        build_pod_disruption_budget(service),
+        *optional,
+        build_deployment(service, plan, revision, template, to_annotation(inputs)),
+    )
+
+
+def _is_live(path: str) -> bool:
+    """Whether a field reaches running pods through the rendered repository."""
+    return rule_of(path).change_class in (ChangeClass.IN_PLACE, ChangeClass.GATE_RELOAD)

@@ -1,0 +1,159 @@
+"""The three containers of a pod: repository, weights, Triton."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from llmservice.api.fleet import FleetDefaults
+from llmservice.api.model import ModelSource
+from llmservice.api.plan import CapacityPlan
+from llmservice.api.service import LLMService
+from llmservice.api.template import PodTemplate
+from llmservice.repository.errors import RenderError
+from llmservice.repository.features import TritonFeatures
+from llmservice.repository.layout import engine_name
+from llmservice.workload.arguments import TOKEN_VARIABLE, triton_arguments
+from llmservice.workload.manifest import Manifest
+from llmservice.workload.names import (
+    GRPC_PORT,
+    HTTP_PORT,
+    METRICS_PORT,
+    REPOSITORY_CONTAINER,
+    TOKEN_KEY,
+    TRITON_CONTAINER,
+    WEIGHTS_CONTAINER,
+    secret_name,
+)
+from llmservice.workload.probes import build_lifecycle, build_probes
+from llmservice.workload.volumes import (
+    SOURCE_PATH,
+    repository_mounts,
+    source_volume,
+    triton_mounts,
+    weights_mounts,
+)
+
+_ENV: Final = {"HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"}  # noqa: S108 - the pod's own
+_DEFAULT_REQUESTS: Final = {"cpu": "250m", "memory": "512Mi"}
+"""Keeps a pod out of the class that is evicted first; pools and services say what a replica really needs."""
+
+
+def build_repository_container(fleet: FleetDefaults) -> Manifest:
+    """Writes the Triton repository: rendered configurations, and the code of gate and engine from its own image."""
+    return {
+        "name": REPOSITORY_CONTAINER,
+        "image": fleet.operator_image,
+        "imagePullPolicy": fleet.image_pull_policy,
+        "args": ["repository", "write", "--rendered", "/rendered", "--repository", "/repository"],
+        "env": _variables(_ENV),
+        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
+        "securityContext": _security(),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": repository_mounts(),
+    }
+
+
+def build_weights_container(service: LLMService, image: str, fleet: FleetDefaults) -> Manifest:
+    """Brings the weights to `/models`: code from the repository, in the serving image, whose Python knows the hubs."""
+    source = service.spec.model.source
+    said = json.dumps(
+        source.model_dump(mode="json", by_alias=True, exclude_none=True), sort_keys=True, separators=(",", ":")
+    )
+    script = f"/repository/{engine_name(service.metadata.name)}/1/llmserving/weights.py"
+    arguments = [script, "--source", said, "--target", "/models"]
+    if source_volume(source):
+        arguments += ["--mount", SOURCE_PATH]
+    built: Manifest = {
+        "name": WEIGHTS_CONTAINER,
+        "image": image,
+        "imagePullPolicy": fleet.image_pull_policy,
+        "command": ["python3"],
+        "args": arguments,
+        "env": _variables(_ENV) + _source_credentials(source),
+        # No memory limit: written files count towards it, and the kernel takes their pages back when it must.
+        "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}},
+        "securityContext": _security(),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": weights_mounts(source),
+    }
+    if source.s3 and source.s3.credentials_secret:
+        built["envFrom"] = [{"secretRef": {"name": source.s3.credentials_secret}}]
+    return built
+
+
+def build_triton_container(
+    service: LLMService,
+    plan: CapacityPlan,
+    image: str,
+    features: TritonFeatures,
+    template: PodTemplate,
+    accelerators: dict[str, str],
+    fleet: FleetDefaults,
+) -> Manifest:
+    """Triton with gate and engine. Raises RenderError when the template sets a variable of the operator."""
+    name = service.metadata.name
+    return {
+        "name": TRITON_CONTAINER,
+        "image": image,
+        "imagePullPolicy": fleet.image_pull_policy,
+        "command": ["tritonserver"],
+        "args": triton_arguments(service, features),
+        "env": _triton_env(name, template),
+        "ports": [
+            {"name": "http", "containerPort": HTTP_PORT, "protocol": "TCP"},
+            {"name": "grpc", "containerPort": GRPC_PORT, "protocol": "TCP"},
+            {"name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP"},
+        ],
+        "resources": _resources(template, accelerators),
+        "securityContext": _security(),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": triton_mounts(service.spec.model.source, template),
+        "lifecycle": build_lifecycle(fleet),
+        **build_probes(name, plan),
+    }
+
+
+def _triton_env(name: str, template: PodTemplate) -> list[Manifest]:
+    """Ours, then the template's. Weights are on disk by now: an engine that asks a hub would only hang."""
+    token = {"secretKeyRef": {"name": secret_name(name), "key": TOKEN_KEY}}
+    owned: list[Manifest] = [*_variables(_ENV), {"name": TOKEN_VARIABLE, "valueFrom": token}]
+    taken = {variable["name"] for variable in owned}
+    for index, variable in enumerate(template.env):
+        if variable.name in taken:
+            raise RenderError(f"spec.template.env[{index}].name", f"{variable.name} is set by the operator: remove it")
+    offline = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+    asked = {variable.name: variable.model_dump(by_alias=True, exclude_none=True) for variable in template.env}
+    defaults = {entry["name"]: entry for entry in _variables(offline)}
+    return owned + list((defaults | asked).values())
+
+
+def _resources(template: PodTemplate, accelerators: dict[str, str]) -> dict[str, Any]:
+    """What pool and service ask for, and the accelerators.
+
+    A request that only a limit names is left to Kubernetes, which makes it the limit.
+    """
+    limits = {**template.resources.limits, **accelerators}
+    defaults = {key: value for key, value in _DEFAULT_REQUESTS.items() if key not in limits}
+    requests = {**defaults, **template.resources.requests, **accelerators}
+    return {"requests": requests, "limits": limits} if limits else {"requests": requests}
+
+
+def _source_credentials(source: ModelSource) -> list[Manifest]:
+    if source.hugging_face and source.hugging_face.token_secret_ref:
+        reference = source.hugging_face.token_secret_ref
+        return [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": reference.name, "key": reference.key}}}]
+    return []
+
+
+def _security() -> Manifest:
+    """No container gains rights or writes outside its volumes."""
+    return {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def _variables(values: dict[str, str]) -> list[Manifest]:
+    return [{"name": name, "value": value} for name, value in values.items()]

@@ -1,0 +1,49 @@
+"""The Deployment of one revision."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from datetime import timedelta
+from typing import Final
+
+from llmservice.api.plan import CapacityPlan
+from llmservice.api.service import LLMService
+from llmservice.workload.manifest import Manifest, manifest
+from llmservice.workload.names import INPUTS_ANNOTATION, REVISION_LABEL, revision_name, selector
+from llmservice.workload.probes import startup_budget
+
+FETCH_ALLOWANCE: Final = timedelta(hours=1)
+"""Time for images and weights to arrive before Kubernetes calls the rollout stuck; the loop says earlier and better."""
+
+
+def build_deployment(
+    service: LLMService, plan: CapacityPlan, revision: str, template: Manifest, inputs: str
+) -> Manifest:
+    """The Deployment, without `replicas`: the loop sets them last (`with_replicas`), from the rollout's plan.
+
+    Its template never changes, so the strategy is never used; it says "one at a time" should anyone edit by hand.
+    """
+    budget = startup_budget(plan) + FETCH_ALLOWANCE
+    built = manifest(
+        service,
+        "apps/v1",
+        "Deployment",
+        revision_name(service.metadata.name, revision),
+        revision=revision,
+        annotations={INPUTS_ANNOTATION: inputs},
+    )
+    built["spec"] = {
+        "selector": {"matchLabels": selector(service.metadata.name) | {REVISION_LABEL: revision}},
+        "revisionHistoryLimit": 0,
+        "progressDeadlineSeconds": int(budget.total_seconds()),
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+        "template": template,
+    }
+    return built
+
+
+def with_replicas(deployment: Manifest, replicas: int) -> Manifest:
+    """`deployment` with its replica count. Always set it: a field dropped from an apply falls back to 1."""
+    built = deepcopy(deployment)
+    built["spec"]["replicas"] = replicas
+    return built

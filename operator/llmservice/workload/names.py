@@ -1,0 +1,75 @@
+"""Names of a service's children, their labels and annotations: the one place that makes them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from llmservice.api.service import GROUP
+from llmservice.repository.errors import RenderError
+
+REVISION_LENGTH: Final = 8
+MAX_SERVICE_NAME_LENGTH: Final = 63 - len("-") - REVISION_LENGTH
+"""A service's name stands in label values and DNS labels (63 characters), once with the revision behind it."""
+
+MANAGED_BY: Final = "triton-llm-operator"
+"""Also the field manager of everything but the status."""
+
+NAME_LABEL: Final = "app.kubernetes.io/name"
+INSTANCE_LABEL: Final = "app.kubernetes.io/instance"
+MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
+REVISION_LABEL: Final = f"{GROUP}/revision"
+INPUTS_ANNOTATION: Final = f"{GROUP}/inputs"
+"""On a Deployment: the inputs its revision was rendered from (docs/decisions/0003)."""
+LIVE_INPUTS_ANNOTATION: Final = f"{GROUP}/live-inputs"
+"""On a revision's ConfigMap: digest of the knobs and gate fields its live parts were rendered from."""
+TRITON_VERSION_ANNOTATION: Final = f"{GROUP}/triton-version"
+"""On a pod: the Triton version its repository was rendered for."""
+
+TOKEN_KEY: Final = "token"  # noqa: S105 - the name of a key, not a secret
+TOKEN_HEADER: Final = "triton-llm-token"  # noqa: S105 - the name of a header, not a secret
+"""Header of Triton's restricted APIs over HTTP; over gRPC Triton wants `triton-grpc-protocol-` before it."""
+
+TRITON_CONTAINER: Final = "triton"
+REPOSITORY_CONTAINER: Final = "repository"
+WEIGHTS_CONTAINER: Final = "weights"
+
+HTTP_PORT: Final = 8000
+GRPC_PORT: Final = 8001
+METRICS_PORT: Final = 8002
+
+
+def checked(service: str) -> str:
+    """`service` itself. Raises RenderError when children's names would be too long."""
+    if len(service) > MAX_SERVICE_NAME_LENGTH:
+        raise RenderError(
+            "metadata.name",
+            f"has {len(service)} characters; children carry it with a revision behind it: "
+            f"write at most {MAX_SERVICE_NAME_LENGTH}",
+        )
+    return service
+
+
+def revision_name(service: str, revision: str) -> str:
+    """The Deployment and the ConfigMap of one revision."""
+    return f"{checked(service)}-{revision}"
+
+
+def shared_name(service: str) -> str:
+    """Service, ServiceAccount, PodDisruptionBudget, PodMonitor and NetworkPolicy."""
+    return checked(service)
+
+
+def secret_name(service: str) -> str:
+    """The Secret with the token of the restricted APIs."""
+    return f"{checked(service)}-triton"
+
+
+def selector(service: str) -> dict[str, str]:
+    """Labels that select every pod of a service, whatever its revision."""
+    return {NAME_LABEL: "llmservice", INSTANCE_LABEL: checked(service)}
+
+
+def labels(service: str, revision: str | None = None) -> dict[str, str]:
+    """Labels of a child; with `revision`, of what belongs to that revision."""
+    common = {**selector(service), MANAGED_BY_LABEL: MANAGED_BY}
+    return common if revision is None else common | {REVISION_LABEL: revision}

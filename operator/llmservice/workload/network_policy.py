@@ -1,0 +1,30 @@
+"""The NetworkPolicy: who may reach the replicas."""
+
+from __future__ import annotations
+
+from llmservice.api.operations import ServiceType
+from llmservice.api.service import LLMService
+from llmservice.workload.manifest import Manifest, manifest
+from llmservice.workload.names import GRPC_PORT, HTTP_PORT, METRICS_PORT, selector, shared_name
+
+
+def build_network_policy(service: LLMService) -> Manifest:
+    """The NetworkPolicy: the three ports, from the cluster's pods; from anywhere where the Service is exposed.
+
+    Clients and the operator share Triton's ports, so the control APIs on them are guarded by the token and not by
+    address. Egress stays open: weights come from hubs and stores that only the user knows.
+    """
+    serving = [{"port": HTTP_PORT, "protocol": "TCP"}, {"port": GRPC_PORT, "protocol": "TCP"}]
+    metrics = [{"port": METRICS_PORT, "protocol": "TCP"}]
+    cluster: list[Manifest] = [{"namespaceSelector": {}}]
+    exposed = service.spec.service.type is not ServiceType.CLUSTER_IP
+    built = manifest(service, "networking.k8s.io/v1", "NetworkPolicy", shared_name(service.metadata.name))
+    built["spec"] = {
+        "podSelector": {"matchLabels": selector(service.metadata.name)},
+        "policyTypes": ["Ingress"],
+        "ingress": [
+            {"ports": serving} if exposed else {"ports": serving, "from": cluster},
+            {"ports": metrics, "from": cluster},
+        ],
+    }
+    return built

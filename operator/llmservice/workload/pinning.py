@@ -1,0 +1,76 @@
+"""Which live revision already is what a service asks for: it is kept as it is (docs/decisions/0003)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from llmservice.changes.classify import needs_revision
+from llmservice.changes.inputs import DEFAULT_IMAGE, Inputs, from_annotation
+from llmservice.repository.layout import CONFIG_FILE
+from llmservice.repository.proto import to_text
+from llmservice.repository.render import Repository, Role
+from llmservice.workload.manifest import Manifest
+from llmservice.workload.names import INPUTS_ANNOTATION, LIVE_INPUTS_ANNOTATION, MANAGED_BY, REVISION_LABEL
+from llmservice.workload.owned_part import owned_part
+
+
+@dataclass(frozen=True)
+class LiveRevision:
+    """A revision as it stands in the cluster: its Deployment and, unless somebody deleted it, its ConfigMap."""
+
+    deployment: Manifest
+    config_map: Manifest | None = None
+
+    @property
+    def revision(self) -> str:
+        """The revision's name; empty for an object without the label."""
+        return str(self.deployment["metadata"].get("labels", {}).get(REVISION_LABEL, ""))
+
+    @property
+    def inputs(self) -> Inputs | None:
+        """What it was rendered from; None for an object that does not say."""
+        text = self.deployment["metadata"].get("annotations", {}).get(INPUTS_ANNOTATION)
+        return None if text is None else from_annotation(text)
+
+    @property
+    def template(self) -> Manifest:
+        """Its pod template as it was applied."""
+        part = owned_part(self.deployment, MANAGED_BY) or {}
+        template: Manifest = part.get("spec", {}).get("template") or self.deployment["spec"]["template"]
+        return template
+
+
+def pinned(inputs: Inputs, live: Sequence[LiveRevision]) -> LiveRevision | None:
+    """The newest live revision whose pods can become what `inputs` ask for without being replaced; None: a new one."""
+    candidates = [
+        revision
+        for revision in live
+        if revision.revision and revision.inputs is not None and not needs_revision(revision.inputs, inputs)
+    ]
+    return max(candidates, key=lambda found: found.deployment["metadata"].get("creationTimestamp") or "", default=None)
+
+
+def kept_repository(live: LiveRevision, rendered: Repository, live_inputs: str) -> Repository:
+    """The repository of a kept revision: the engine's configuration as it was, except what changes live.
+
+    Its pods run the gate and engine code of the operator that made them. So their configuration is not written anew
+    by this operator's renderer: only when a knob or a gate field really changed do the new values go in.
+    """
+    if live.config_map is None:
+        return rendered
+    stored = Repository.from_config_map_data(live.config_map.get("data", {}))
+    if live.config_map["metadata"].get("annotations", {}).get(LIVE_INPUTS_ANNOTATION) == live_inputs:
+        return stored
+    gate, engine = stored.config(Role.GATE), stored.config(Role.ENGINE)
+    gate.dynamic_batching.CopyFrom(rendered.config(Role.GATE).dynamic_batching)
+    for old, new in zip(engine.instance_group, rendered.config(Role.ENGINE).instance_group, strict=False):
+        old.count = new.count
+    changed = {f"{config.name}/{CONFIG_FILE}": to_text(config) for config in (gate, engine)}
+    return Repository(files={**stored.files, **changed}, models=stored.models)
+
+
+def with_kept_image(inputs: Inputs, live: LiveRevision) -> Inputs:
+    """`inputs` with the default image that the kept pods really run, so that the difference stays visible."""
+    image = (live.inputs or {}).get(DEFAULT_IMAGE)
+    return inputs if image is None or DEFAULT_IMAGE not in inputs else {**inputs, DEFAULT_IMAGE: image}

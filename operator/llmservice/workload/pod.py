@@ -1,0 +1,142 @@
+"""The pod template of a revision."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from llmservice.api.fleet import EngineImage, FleetDefaults, Pool
+from llmservice.api.plan import CapacityPlan
+from llmservice.api.service import LLMService
+from llmservice.api.template import PodTemplate
+from llmservice.capacity.accelerators import find_accelerator
+from llmservice.repository.errors import RenderError
+from llmservice.repository.features import TritonFeatures
+from llmservice.workload.containers import (
+    build_repository_container,
+    build_triton_container,
+    build_weights_container,
+)
+from llmservice.workload.manifest import Manifest
+from llmservice.workload.names import (
+    TRITON_CONTAINER,
+    TRITON_VERSION_ANNOTATION,
+    labels,
+    revision_name,
+    selector,
+    shared_name,
+)
+from llmservice.workload.probes import grace_period
+from llmservice.workload.template import merge
+from llmservice.workload.volumes import build_volumes
+
+USER_ID: Final = 1000
+"""`triton-server`, the non-root user of Triton's images."""
+
+
+def build_pod_template(service: LLMService, plan: CapacityPlan, fleet: FleetDefaults, revision: str) -> Manifest:
+    """The whole pod template, labelled with `revision`. Raises RenderError with the path of a field that cannot be."""
+    pool = pool_of(service, fleet)
+    image = engine_image(service, fleet)
+    template = merge(pool.template, service.spec.template)
+    accelerators = accelerator_resources(pool, plan)
+    name = service.metadata.name
+    spec: Manifest = {
+        "serviceAccountName": shared_name(name),
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": USER_ID,
+            "runAsGroup": USER_ID,
+            "fsGroup": USER_ID,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "terminationGracePeriodSeconds": grace_period(service.spec.drain, fleet),
+        "topologySpreadConstraints": [_spread(name, key) for key in ("kubernetes.io/hostname", _ZONE)],
+        "initContainers": [
+            build_repository_container(fleet),
+            build_weights_container(service, image.image, fleet),
+        ],
+        "containers": [
+            build_triton_container(
+                service,
+                plan,
+                image.image,
+                TritonFeatures.for_version(image.triton_version),
+                template,
+                accelerators,
+                fleet,
+            )
+        ],
+        "volumes": build_volumes(service, revision_name(name, revision), template),
+        **_placement(pool, template, accelerators),
+    }
+    annotations = {
+        **template.annotations,
+        "kubectl.kubernetes.io/default-container": TRITON_CONTAINER,
+        TRITON_VERSION_ANNOTATION: image.triton_version,
+    }
+    return {
+        "metadata": {"labels": {**template.labels, **labels(name, revision)}, "annotations": annotations},
+        "spec": spec,
+    }
+
+
+_ZONE: Final = "topology.kubernetes.io/zone"
+
+
+def pool_of(service: LLMService, fleet: FleetDefaults) -> Pool:
+    """The service's pool. Raises RenderError that names the pools there are."""
+    name = service.spec.placement.pool
+    if name not in fleet.pools:
+        raise RenderError(
+            "spec.placement.pool", f"there is no pool {name!r}: use one of {', '.join(sorted(fleet.pools)) or '(none)'}"
+        )
+    return fleet.pools[name]
+
+
+def engine_image(service: LLMService, fleet: FleetDefaults) -> EngineImage:
+    """The Triton image of the service's replicas, and the Triton version in it."""
+    engine = service.spec.engine
+    if engine.backend not in fleet.images:
+        raise RenderError(
+            "spec.engine.backend", f"the fleet has no image for {engine.backend.value}: set spec.engine.image there"
+        )
+    default = fleet.images[engine.backend]
+    return default if engine.image is None else EngineImage(image=engine.image, triton_version=default.triton_version)
+
+
+def accelerator_resources(pool: Pool, plan: CapacityPlan) -> dict[str, str]:
+    """The extended resource of one replica: `{"nvidia.com/gpu": "2"}`; empty on CPU."""
+    known = find_accelerator(pool.accelerator)
+    resource = pool.resource or (known.resource if known else "")
+    if not resource or not plan.accelerators_per_replica:
+        return {}
+    return {resource: str(plan.accelerators_per_replica)}
+
+
+def _placement(pool: Pool, template: PodTemplate, accelerators: dict[str, str]) -> Manifest:
+    """Where the pod may run. GPU nodes are commonly tainted with their resource's name, so that is tolerated."""
+    tolerations = [dict(toleration) for toleration in template.tolerations]
+    if any(resource.startswith("nvidia.com/") for resource in accelerators):
+        gpu: Manifest = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+        tolerations += [] if gpu in tolerations else [gpu]
+    built: Manifest = {
+        "nodeSelector": dict(pool.node_selector),
+        "tolerations": tolerations,
+        "runtimeClassName": pool.runtime_class_name,
+        "priorityClassName": template.priority_class_name,
+        "imagePullSecrets": [{"name": secret.name} for secret in template.image_pull_secrets],
+    }
+    return {key: value for key, value in built.items() if value}
+
+
+def _spread(name: str, topology_key: str) -> Manifest:
+    """Replicas apart where that is possible; never a reason to stay unscheduled."""
+    return {
+        "maxSkew": 1,
+        "topologyKey": topology_key,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": selector(name)},
+    }

@@ -1,0 +1,25 @@
+"""The PodMonitor: how a Prometheus operator finds the metrics of every replica."""
+
+from __future__ import annotations
+
+from llmservice.api.fleet import FleetDefaults
+from llmservice.api.service import LLMService
+from llmservice.workload.manifest import Manifest, manifest
+from llmservice.workload.names import REVISION_LABEL, selector, shared_name
+
+
+def build_pod_monitor(service: LLMService, fleet: FleetDefaults) -> Manifest:
+    """The PodMonitor. Series carry the revision, so that two revisions of one rollout can be told apart."""
+    built = manifest(
+        service,
+        "monitoring.coreos.com/v1",
+        "PodMonitor",
+        shared_name(service.metadata.name),
+        extra_labels=dict(fleet.pod_monitor_labels),
+    )
+    built["spec"] = {
+        "selector": {"matchLabels": selector(service.metadata.name)},
+        "podTargetLabels": [REVISION_LABEL],
+        "podMetricsEndpoints": [{"port": "metrics", "path": "/metrics", "interval": "15s"}],
+    }
+    return built

@@ -1,0 +1,40 @@
+"""The Kubernetes Service in front of all replicas, whatever their revision."""
+
+from __future__ import annotations
+
+from llmservice.api.service import LLMService
+from llmservice.workload.manifest import Manifest, manifest
+from llmservice.workload.names import GRPC_PORT, HTTP_PORT, METRICS_PORT, selector, shared_name
+
+
+def build_service(service: LLMService) -> Manifest:
+    """The Service: HTTP, gRPC and metrics.
+
+    `appProtocol` tells meshes and gateways that gRPC is HTTP/2: without it they balance connections, not calls.
+    """
+    asked = service.spec.service
+    built = manifest(
+        service, "v1", "Service", shared_name(service.metadata.name), annotations=dict(asked.annotations) or None
+    )
+    built["spec"] = {
+        "type": asked.type.value,
+        "selector": selector(service.metadata.name),
+        "ports": [
+            {"name": "http", "port": HTTP_PORT, "targetPort": "http", "protocol": "TCP", "appProtocol": "http"},
+            {
+                "name": "grpc",
+                "port": GRPC_PORT,
+                "targetPort": "grpc",
+                "protocol": "TCP",
+                "appProtocol": "kubernetes.io/h2c",
+            },
+            {
+                "name": "metrics",
+                "port": METRICS_PORT,
+                "targetPort": "metrics",
+                "protocol": "TCP",
+                "appProtocol": "http",
+            },
+        ],
+    }
+    return built

@@ -1,0 +1,102 @@
+"""Volumes of a pod, and where each container sees them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from llmservice.api.model import ModelSource
+from llmservice.api.service import LLMService
+from llmservice.api.template import PodTemplate
+from llmservice.repository.errors import RenderError
+from llmservice.workload.manifest import Manifest
+
+SOURCE_PATH: Final = "/source"
+"""Where the volume of a pvc, oci or hostPath source is mounted, for Triton too: weights are linked, not copied."""
+
+SHM_BYTES: Final = "1Gi"
+PARALLEL_SHM_BYTES: Final = "8Gi"
+"""A limit, not a reservation. Processes of a split engine exchange activations through shared memory."""
+
+OWNED_VOLUMES: Final = ("rendered", "repository", "models", "source", "shm", "tmp")
+OWNED_PATHS: Final = ("/repository", "/models", SOURCE_PATH, "/dev/shm", "/tmp")  # noqa: S108 - the pod's own
+
+
+def build_volumes(service: LLMService, config_map: str, template: PodTemplate) -> list[Manifest]:
+    """All volumes of the pod. Raises RenderError when a volume of the template takes a name or path of the operator."""
+    _refuse_owned(template)
+    parallelism = service.spec.engine.parallelism
+    shm = PARALLEL_SHM_BYTES if parallelism.tensor * parallelism.pipeline > 1 else SHM_BYTES
+    volumes: list[Manifest] = [
+        {"name": "rendered", "configMap": {"name": config_map}},
+        {"name": "repository", "emptyDir": {}},
+        {"name": "models", "emptyDir": {}},
+        {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": shm}},
+        {"name": "tmp", "emptyDir": {}},
+    ]
+    source = source_volume(service.spec.model.source)
+    return volumes + ([source] if source else []) + [dict(volume) for volume in template.volumes]
+
+
+def source_volume(source: ModelSource) -> Manifest | None:
+    """The volume that already holds the model; None where the weights step fetches it."""
+    if source.pvc:
+        return {"name": "source", "persistentVolumeClaim": {"claimName": source.pvc.claim_name, "readOnly": True}}
+    if source.host_path:
+        return {"name": "source", "hostPath": {"path": source.host_path.path, "type": "Directory"}}
+    if source.oci:
+        return {"name": "source", "image": {"reference": source.oci.reference, "pullPolicy": "IfNotPresent"}}
+    return None
+
+
+def repository_mounts() -> list[Manifest]:
+    """What the container that writes the repository sees."""
+    return [
+        {"name": "rendered", "mountPath": "/rendered", "readOnly": True},
+        {"name": "repository", "mountPath": "/repository"},
+        {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the pod's own
+    ]
+
+
+def weights_mounts(source: ModelSource) -> list[Manifest]:
+    """What the container that brings the weights sees."""
+    return [
+        {"name": "repository", "mountPath": "/repository", "readOnly": True},
+        {"name": "models", "mountPath": "/models"},
+        {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the pod's own
+        *_source_mount(source),
+    ]
+
+
+def triton_mounts(source: ModelSource, template: PodTemplate) -> list[Manifest]:
+    """What Triton sees.
+
+    The repository is read-only: a byte-code file in a version folder would turn an in-place change into a full reload.
+    """
+    own: list[Manifest] = [
+        {"name": "repository", "mountPath": "/repository", "readOnly": True},
+        {"name": "models", "mountPath": "/models", "readOnly": True},
+        {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 - the pod's own
+        {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the pod's own
+        *_source_mount(source),
+    ]
+    asked = [mount.model_dump(by_alias=True, exclude_none=True) for mount in template.volume_mounts]
+    return own + asked
+
+
+def _source_mount(source: ModelSource) -> list[Manifest]:
+    return [{"name": "source", "mountPath": SOURCE_PATH, "readOnly": True}] if source_volume(source) else []
+
+
+def _refuse_owned(template: PodTemplate) -> None:
+    for index, volume in enumerate(template.volumes):
+        if volume.get("name") in OWNED_VOLUMES:
+            raise RenderError(
+                f"spec.template.volumes[{index}].name",
+                f"{volume['name']!r} is the operator's own: use a name other than {', '.join(OWNED_VOLUMES)}",
+            )
+    for index, mount in enumerate(template.volume_mounts):
+        if any(mount.mount_path == path or mount.mount_path.startswith(path + "/") for path in OWNED_PATHS):
+            raise RenderError(
+                f"spec.template.volumeMounts[{index}].mountPath",
+                f"{mount.mount_path!r} is the operator's own: mount outside {', '.join(OWNED_PATHS)}",
+            )

@@ -1,5 +1,7 @@
-"""The one client for control of a Triton server. Only gRPC: a load call by HTTP holds a worker thread of the server,
-and the streams of that thread lose headers and ends (measured on tritonserver 2.51: 60 of 800 broke).
+"""The one client for control of a Triton server, over gRPC only.
+
+A load call by HTTP holds a worker thread of the server, and the streams of that thread lose headers and ends
+(measured on tritonserver 2.51: 60 of 800 broke).
 """
 
 from __future__ import annotations

@@ -7,9 +7,7 @@ import re
 from llmservice.api.reasons import Reason
 from llmservice.diagnose.finding import Evidence, Finding
 
-_MISSING_SECRET = re.compile(
-    r'secret "(?P<name>[^"]+)" not found|secrets? "(?P<other>[^"]+)" is forbidden', re.IGNORECASE
-)
+_MISSING_SECRET = re.compile(r'secret "(?P<name>[^"]+)" not found', re.IGNORECASE)
 _MISSING_KEY = re.compile(r"couldn't find key (?P<key>\S+) in Secret (?P<name>\S+)", re.IGNORECASE)
 _MISSING_CLAIM = re.compile(
     r'persistentvolumeclaim "(?P<name>[^"]+)" (?P<why>not found|is being deleted|bound to .+)', re.IGNORECASE
@@ -45,8 +43,8 @@ def secret_missing(evidence: Evidence) -> Finding | None:
     secret = _MISSING_SECRET.search(text)
     if secret is None:
         return None
-    name = secret["name"] or secret["other"]
-    return Finding(Reason.SECRET_MISSING, f"Secret {name!r} is not there: create it in the service's namespace")
+    text = f"Secret {secret['name']!r} is not there: create it in the service's namespace"
+    return Finding(Reason.SECRET_MISSING, text)
 
 
 def volume_missing(evidence: Evidence) -> Finding | None:

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
-from llmservice.reconcile.clock import Clock
+from llmservice.kube.clock import Clock
 
 Key = tuple[str, str]
 """(namespace, name) of a service."""

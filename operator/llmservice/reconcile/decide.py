@@ -1,0 +1,202 @@
+"""Decide: from the world and the intent to what is to be written, each with its reason. Pure.
+
+Guards come first, in order, and each ends the decision: what is being deleted is left alone, what is invalid changes
+nothing, what belongs to somebody else is never touched. What runs keeps running whatever blocks the spec.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from llmservice.api.reasons import Reason
+from llmservice.diagnose.chain import pod_finding
+from llmservice.diagnose.finding import Evidence, Finding
+from llmservice.kube import resources
+from llmservice.kube.differs import needs_apply
+from llmservice.kube.resources import Manifest, Resource
+from llmservice.reconcile.intent import Blocked, Intent
+from llmservice.reconcile.rollout import RevisionState, RolloutStep, next_step
+from llmservice.reconcile.world import REVISION_LABEL, World
+from llmservice.workload.deployment import with_replicas
+from llmservice.workload.names import revision_name
+
+WRITE_ORDER: Final = (
+    resources.SERVICE_ACCOUNT,
+    resources.SECRET,
+    resources.CONFIG_MAP,
+    resources.SERVICE,
+    resources.POD_DISRUPTION_BUDGET,
+    resources.NETWORK_POLICY,
+    resources.POD_MONITOR,
+    resources.DEPLOYMENT,
+)
+"""What pods need comes before the pods."""
+
+SOON: Final = timedelta(seconds=5)
+STARTING: Final = timedelta(seconds=15)
+LATER: Final = timedelta(seconds=60)
+
+
+@dataclass(frozen=True)
+class Write:
+    """A manifest to apply, and why. `scale` changes the replica count alone, of a revision that is not rendered."""
+
+    manifest: Manifest
+    why: str
+    scale: bool = False
+
+
+@dataclass(frozen=True)
+class Removal:
+    """A child to delete, only as the very object that was seen, and why."""
+
+    resource: Resource
+    name: str
+    uid: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What one pass does. Empty where nothing is to be done."""
+
+    writes: tuple[Write, ...] = ()
+    removals: tuple[Removal, ...] = ()
+    seed_replicas: int | None = None
+    live: bool = False
+    blocked: Finding | None = None
+    rolling: str = ""
+    deleting: bool = False
+    live_failure: str = ""
+    requeue_after: timedelta | None = None
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything of the cluster's is written, the status apart."""
+        return bool(self.writes or self.removals or self.seed_replicas is not None)
+
+
+def decide(world: World, intent: Intent | Blocked) -> Decision:
+    """The decision for what was seen."""
+    if world.service is None:
+        return Decision()
+    if world.service["metadata"].get("deletionTimestamp"):
+        return Decision(deleting=True)
+    if world.namespace_terminating:
+        text = "the namespace is being deleted, and the service goes with it"
+        return Decision(blocked=Finding(Reason.NAMESPACE_TERMINATING, text))
+    if isinstance(intent, Blocked):
+        return Decision(blocked=Finding(intent.reason, intent.message))
+    if world.strangers:
+        return Decision(blocked=_conflict(world), requeue_after=LATER)
+    return _converge(world, intent)
+
+
+def _conflict(world: World) -> Finding:
+    described = [f"{resource.kind} {name!r} ({owner})" for (resource, name), owner in sorted(world.strangers.items())]
+    text = (
+        f"not the service's own, and left alone: {', '.join(described)}. Delete or rename it, or give the service "
+        "another name"
+    )
+    return Finding(Reason.NAME_CONFLICT, text)
+
+
+def _converge(world: World, intent: Intent) -> Decision:
+    step = _rollout(world, intent)
+    writes = [*_child_writes(world, intent, step), *_scale_writes(world, intent, step)]
+    writes.sort(key=lambda write: WRITE_ORDER.index(Resource.of(write.manifest)))
+    starting = any(not pod.ready for pod in world.pods) or not world.pods
+    return Decision(
+        writes=tuple(writes),
+        removals=tuple(_removals(world, intent, step)),
+        seed_replicas=_seed(world, intent),
+        live=any(pod.ready for pod in world.pods),
+        rolling=step.why if _is_rolling(world, intent) else "",
+        requeue_after=STARTING if intent.knobs.replicas and starting else None,
+    )
+
+
+def _rollout(world: World, intent: Intent) -> RolloutStep:
+    states = {}
+    for manifest in world.of(resources.DEPLOYMENT).values():
+        revision = (manifest["metadata"].get("labels") or {}).get(REVISION_LABEL, "")
+        pods = [pod for pod in world.pods if pod.revision == revision]
+        waiting = [
+            pod
+            for pod in pods
+            if (found := pod_finding(Evidence(pod))) and found.reason in {Reason.WAITING_FOR_GPU, Reason.UNSCHEDULABLE}
+        ]
+        states[revision] = RevisionState(
+            asked=int(manifest["spec"].get("replicas", 1)),
+            existing=len(pods),
+            ready=sum(pod.ready for pod in pods),
+            waiting=len(waiting),
+        )
+    strategy = intent.service.spec.rollout.strategy
+    return next_step(intent.workload.revision, intent.knobs.replicas, states, strategy)
+
+
+def _is_rolling(world: World, intent: Intent) -> bool:
+    """Whether pods of another revision still exist beside the wanted one."""
+    return any(pod.revision != intent.workload.revision and not pod.deleting for pod in world.pods)
+
+
+def _child_writes(world: World, intent: Intent, step: RolloutStep) -> list[Write]:
+    found = []
+    for manifest in intent.workload.manifests:
+        resource, name = Resource.of(manifest), manifest["metadata"]["name"]
+        if resource in world.unserved:
+            continue
+        wanted = manifest
+        if resource == resources.DEPLOYMENT:
+            wanted = with_replicas(manifest, step.replicas[intent.workload.revision])
+        live = world.written.get(name) if resource == resources.SECRET else world.children.get((resource, name))
+        if needs_apply(wanted, live):
+            found.append(Write(wanted, "missing" if live is None else "not as rendered"))
+    return found
+
+
+def _scale_writes(world: World, intent: Intent, step: RolloutStep) -> list[Write]:
+    """Replica counts of revisions that are on their way out: their template is theirs and stays as it is."""
+    found = []
+    for name, live in world.of(resources.DEPLOYMENT).items():
+        revision = (live["metadata"].get("labels") or {}).get(REVISION_LABEL, "")
+        if revision == intent.workload.revision or revision not in step.replicas:
+            continue
+        if int(live["spec"].get("replicas", 1)) != step.replicas[revision]:
+            metadata = {"name": name, "namespace": world.key[0], "uid": live["metadata"]["uid"]}
+            scaled = {
+                "apiVersion": resources.DEPLOYMENT.api_version,
+                "kind": resources.DEPLOYMENT.kind,
+                "metadata": metadata,
+                "spec": {"replicas": step.replicas[revision]},
+            }
+            found.append(Write(scaled, f"revision {revision} is replaced", scale=True))
+    return found
+
+
+def _removals(world: World, intent: Intent, step: RolloutStep) -> list[Removal]:
+    """Finished revisions, and shared children that the spec no longer asks for."""
+    gone = {revision_name(world.key[1], revision) for revision in step.finished}
+    wanted = {(Resource.of(one), one["metadata"]["name"]) for one in intent.workload.manifests}
+    kept = {revision_name(world.key[1], revision) for revision in step.replicas} - gone
+    kept |= {revision_name(world.key[1], pod.revision) for pod in world.pods}
+    found = []
+    for (resource, name), live in world.children.items():
+        if (resource, name) in wanted or name in kept:
+            continue
+        why = "its revision has been replaced" if name in gone else "the spec no longer asks for it"
+        found.append(Removal(resource, name, live["metadata"]["uid"], why))
+    return sorted(found, key=lambda removal: (removal.resource, removal.name))
+
+
+def _seed(world: World, intent: Intent) -> int | None:
+    """Replicas to write into the spec once, when an autoscaler targets the service and finds no count to scale.
+
+    `/scale` of an absent count reads as 0, which disables a HorizontalPodAutoscaler.
+    """
+    if world.autoscaler is None or intent.service.spec.replicas is not None:
+        return None
+    return max(1, intent.knobs.replicas)

@@ -1,0 +1,122 @@
+"""Plan and render: what the spec asks for, as manifests, or the reason why nothing can be made of it.
+
+Pure: the same manifest and fleet give the same intent. A stored object may be invalid (an old CRD admitted it), so
+everything that admission checks is checked again here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from llmservice.api.fleet import FleetDefaults
+from llmservice.api.knobs import Knobs
+from llmservice.api.plan import CapacityPlan
+from llmservice.api.reasons import ConditionType, Reason
+from llmservice.api.service import LLMService
+from llmservice.api.validation import validate
+from llmservice.capacity.plan import plan as plan_capacity
+from llmservice.reconcile.knobs import knobs_in_force
+from llmservice.repository.errors import RenderError, UnknownTritonVersionError
+from llmservice.repository.features import TritonFeatures
+from llmservice.repository.render import Repository, render
+from llmservice.workload.build import Workload, build
+from llmservice.workload.pinning import LiveRevision
+
+MAX_FINDINGS = 5
+
+
+@dataclass(frozen=True)
+class Intent:
+    """What the spec asks for, rendered."""
+
+    service: LLMService
+    plan: CapacityPlan
+    knobs: Knobs
+    repository: Repository
+    workload: Workload
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """Why nothing can be made of the spec: which condition is false, its reason, and what to do.
+
+    `service` is there where the spec could at least be read, `plan` where capacity was planned.
+    """
+
+    condition: ConditionType
+    reason: Reason
+    message: str
+    service: LLMService | None = None
+    plan: CapacityPlan | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def intend(
+    manifest: Mapping[str, Any], fleet: FleetDefaults, operator_key: bytes, live: Sequence[LiveRevision] = ()
+) -> Intent | Blocked:
+    """The intent of a stored LLMService. `live` are its revisions in the cluster: one that fits is kept."""
+    findings = validate(dict(manifest))
+    warnings = tuple(_sentence(finding) for finding in findings.warnings)
+    if findings.errors:
+        said = [_sentence(finding) for finding in findings.errors[:MAX_FINDINGS]]
+        more = len(findings.errors) - len(said)
+        return _invalid("; ".join(said) + (f"; and {more} more" if more else ""), warnings=warnings)
+    try:
+        service = LLMService.parse(dict(manifest))
+    except ValidationError as error:
+        return _invalid(_first_error(error), warnings=warnings)
+    pool = service.spec.placement.pool
+    if pool not in fleet.pools:
+        known = ", ".join(sorted(fleet.pools)) or "none"
+        text = f"spec.placement.pool: there is no pool {pool!r}; known pools: {known}"
+        return Blocked(ConditionType.CAPACITY_FITS, Reason.UNKNOWN_POOL, text, service, warnings=warnings)
+    plan = plan_capacity(service, fleet)
+    if plan.fits is False:
+        text = " ".join([plan.reason, *plan.remedies]).strip()
+        return Blocked(ConditionType.CAPACITY_FITS, Reason.DOES_NOT_FIT, text, service, plan, warnings)
+    return _render(service, plan, fleet, operator_key, live, warnings)
+
+
+def _render(
+    service: LLMService,
+    plan: CapacityPlan,
+    fleet: FleetDefaults,
+    operator_key: bytes,
+    live: Sequence[LiveRevision],
+    warnings: tuple[str, ...],
+) -> Intent | Blocked:
+    knobs = knobs_in_force(service, plan)
+    try:
+        features = TritonFeatures.for_version(fleet.images[service.spec.engine.backend].triton_version)
+        repository = render(service, plan, knobs, features)
+        workload = build(service, plan, repository, knobs, fleet, operator_key=operator_key, live=live)
+    except KeyError as error:
+        text = f"the fleet has no image for backend {error.args[0]}: set spec.engine.image or the chart's fleet.images"
+        return _invalid(text, service, plan, warnings)
+    except (RenderError, UnknownTritonVersionError) as error:
+        return _invalid(str(error), service, plan, warnings)
+    return Intent(service, plan, knobs, repository, workload, warnings)
+
+
+def _invalid(
+    message: str,
+    service: LLMService | None = None,
+    plan: CapacityPlan | None = None,
+    warnings: tuple[str, ...] = (),
+) -> Blocked:
+    return Blocked(ConditionType.SPEC_VALID, Reason.INVALID_SPEC, message, service, plan, warnings)
+
+
+def _sentence(finding: Any) -> str:
+    where = f"{finding.field_path}: " if finding.field_path else ""
+    return f"{where}{finding.message} {finding.remedy}".strip()
+
+
+def _first_error(error: ValidationError) -> str:
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

@@ -1,0 +1,186 @@
+"""Judge: the conditions and the phase, as a row of small pure functions over one state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llmservice.api.reasons import ConditionType, Reason
+from llmservice.api.status import Phase
+from llmservice.diagnose.chain import deployment_finding, pod_finding, service_finding
+from llmservice.diagnose.finding import Evidence, Finding
+from llmservice.kube import resources
+from llmservice.reconcile.conditions import Judgement, false, true, unknown
+from llmservice.reconcile.decide import Decision
+from llmservice.reconcile.intent import Blocked, Intent
+from llmservice.reconcile.world import World
+
+
+@dataclass(frozen=True)
+class State:
+    """What the conditions are judged from.
+
+    `finding` is the one cause to name: what blocks the pass, else what keeps pods from serving. `ready_current` counts
+    ready replicas of the revision that the spec asks for.
+    """
+
+    world: World
+    intent: Intent | Blocked
+    decision: Decision
+    finding: Finding | None
+    wanted: int
+    ready: int
+    ready_current: int
+    existing: int
+
+    @classmethod
+    def of(cls, world: World, intent: Intent | Blocked, decision: Decision) -> State:
+        """The state of one pass."""
+        current = intent.workload.revision if isinstance(intent, Intent) else None
+        alive = [pod for pod in world.pods if not pod.deleting]
+        ready = [pod for pod in alive if pod.ready]
+        return cls(
+            world=world,
+            intent=intent,
+            decision=decision,
+            finding=decision.blocked or _pods_finding(world),
+            wanted=_wanted(world, intent),
+            ready=len(ready),
+            ready_current=len([pod for pod in ready if current in (None, pod.revision)]),
+            existing=len(alive),
+        )
+
+    @property
+    def blocked(self) -> bool:
+        """Whether this pass may change nothing until a person acts."""
+        return self.decision.blocked is not None
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything is as the spec asks, and nothing moves."""
+        return (
+            not self.decision.rolling
+            and self.ready_current == self.wanted
+            and self.existing == self.wanted
+            and not self.decision.deleting
+        )
+
+
+def judge(state: State) -> list[Judgement]:
+    """Every condition that can be judged now."""
+    return [
+        _spec_valid(state),
+        _capacity_fits(state),
+        _ready(state),
+        _progressing(state),
+        _degraded(state),
+        unknown(ConditionType.SIGNALS_TRUSTED, message="signals are judged once the tuner runs"),
+    ]
+
+
+def phase(state: State) -> Phase:
+    """What the service is doing, in one word."""
+    if state.decision.deleting:
+        return Phase.DELETING
+    if state.blocked:
+        return Phase.FAILED if state.ready == 0 else Phase.SERVING
+    if state.wanted == 0 and state.existing == 0:
+        return Phase.IDLE
+    if state.ready == 0:
+        fault = state.finding is not None and state.finding.fault
+        return Phase.PENDING if fault or state.existing == 0 else Phase.STARTING
+    if state.decision.rolling:
+        return Phase.UPDATING
+    return Phase.SERVING if state.settled else Phase.SCALING
+
+
+def _spec_valid(state: State) -> Judgement:
+    kind, intent = ConditionType.SPEC_VALID, state.intent
+    if isinstance(intent, Blocked) and intent.condition is kind:
+        return false(kind, intent.reason, f"{intent.message}. Correct the spec; what runs keeps running until then")
+    if intent.warnings:
+        return true(kind, Reason.ACCEPTED_WITH_WARNINGS, "; ".join(intent.warnings))
+    return true(kind, Reason.VALID)
+
+
+def _capacity_fits(state: State) -> Judgement:
+    kind, intent = ConditionType.CAPACITY_FITS, state.intent
+    if isinstance(intent, Blocked) and intent.condition is kind:
+        return false(kind, intent.reason, intent.message)
+    if intent.plan is None:
+        return unknown(kind, message="the spec has to be valid first")
+    if intent.plan.fits is None:
+        return unknown(kind, Reason.UNKNOWN_MODEL, intent.plan.reason or "too little is known of the model to say")
+    return true(kind, Reason.FITS, intent.plan.reason)
+
+
+def _ready(state: State) -> Judgement:
+    kind = ConditionType.READY
+    if state.decision.deleting:
+        return false(kind, Reason.DELETING, "the service is being deleted")
+    if state.blocked and state.finding is not None:
+        kept = f" {state.ready} replicas of the last valid spec keep serving." if state.ready else ""
+        return false(kind, state.finding.reason, state.finding.message + kept)
+    if state.wanted == 0:
+        return false(kind, Reason.SCALED_TO_ZERO, "no replicas are wanted: raise spec.replicas or spec.scaling")
+    if state.ready > 0:
+        return true(kind, Reason.SERVING, f"{state.ready} of {state.wanted} replicas serve")
+    if state.finding is not None:
+        return false(kind, state.finding.reason, state.finding.message)
+    return false(kind, Reason.STARTING, "the first replica is being created")
+
+
+def _progressing(state: State) -> Judgement:
+    kind = ConditionType.PROGRESSING
+    if state.decision.deleting:
+        return true(kind, Reason.DELETING, "children go with the service")
+    if state.blocked and state.finding is not None:
+        return false(kind, state.finding.reason, "nothing is changed until that is resolved")
+    if state.settled:
+        return false(kind, Reason.SETTLED, "everything is as the spec asks")
+    if state.decision.rolling:
+        return true(kind, Reason.UPDATING, state.decision.rolling)
+    if state.ready == 0 and state.wanted > 0:
+        cause = state.finding
+        return true(kind, cause.reason if cause else Reason.STARTING, cause.message if cause else "replicas start")
+    return true(kind, Reason.SCALING, f"from {state.existing} replicas, {state.ready} ready, to {state.wanted}")
+
+
+def _degraded(state: State) -> Judgement:
+    kind = ConditionType.DEGRADED
+    if state.decision.live_failure:
+        return true(kind, Reason.LIVE_CHANGE_FAILED, state.decision.live_failure)
+    finding = state.finding
+    if finding is not None and (finding.fault or state.blocked):
+        return true(kind, finding.reason, finding.message)
+    return false(kind, Reason.HEALTHY)
+
+
+def _pods_finding(world: World) -> Finding | None:
+    found = [
+        finding
+        for pod in world.pods
+        if (
+            finding := pod_finding(
+                Evidence(
+                    pod,
+                    world.events.get(pod.name, ()),
+                    world.logs.get(pod.name, ""),
+                    world.weights_logs.get(pod.name, ""),
+                )
+            )
+        )
+    ]
+    found += [finding for one in world.of(resources.DEPLOYMENT).values() if (finding := deployment_finding(one))]
+    if world.missing_claim and not any(pod.ready for pod in world.pods):
+        text = (
+            f"PersistentVolumeClaim {world.missing_claim!r} is not there: create it in the service's namespace, "
+            "or correct spec.model.source.pvc.claimName"
+        )
+        found.append(Finding(Reason.VOLUME_MISSING, text))
+    return service_finding(found)
+
+
+def _wanted(world: World, intent: Intent | Blocked) -> int:
+    if isinstance(intent, Intent):
+        return intent.knobs.replicas
+    return sum(int(one.get("spec", {}).get("replicas") or 0) for one in world.of(resources.DEPLOYMENT).values())

@@ -1,0 +1,58 @@
+"""Which knobs are in force: seeded by the spec, kept from the status, held within the spec's bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from llmservice.api.knobs import SLOT_LOOKAHEAD, Knobs
+from llmservice.api.operations import TuningMode
+from llmservice.api.plan import CapacityPlan
+from llmservice.api.service import LLMService
+from llmservice.api.status import KnobsStatus
+
+
+def knobs_in_force(service: LLMService, plan: CapacityPlan) -> Knobs:
+    """The knobs for this spec and status.
+
+    The delay is the spec's until the tuner moves it; editing `maxQueueDelay` seeds it again, other edits keep what was
+    learnt. Replicas are the spec's when it owns them, else what was in force, within `scaling`.
+    """
+    learnt = read_knobs(service.status)
+    batching, bounds, scaling = service.spec.batching, service.spec.tuning.bounds, service.spec.scaling
+    delay = batching.max_queue_delay
+    keeps = service.spec.tuning.mode is TuningMode.AUTO and learnt.seed == batching.max_queue_delay
+    if keeps and learnt.max_queue_delay is not None:
+        delay = learnt.max_queue_delay
+    instances = learnt.engine_instances or bounds.engine_instances.min
+    replicas = service.spec.replicas
+    if replicas is None:
+        wanted = learnt.replicas if learnt.replicas is not None else scaling.min_replicas
+        replicas = max(scaling.min_replicas, min(scaling.max_replicas, wanted))
+    return Knobs(
+        max_queue_delay=delay,
+        engine_instances=max(bounds.engine_instances.min, min(bounds.engine_instances.max, instances)),
+        slots=plan.max_sequences + SLOT_LOOKAHEAD,
+        replicas=replicas,
+    )
+
+
+def report_knobs(service: LLMService, knobs: Knobs) -> KnobsStatus:
+    """The knobs as the status keeps them. Replicas that somebody else owns are nothing learnt, and are left out."""
+    return KnobsStatus(
+        max_queue_delay=knobs.max_queue_delay,
+        engine_instances=knobs.engine_instances,
+        slots=knobs.slots,
+        replicas=knobs.replicas if service.spec.replicas is None else None,
+        seed=service.spec.batching.max_queue_delay,
+    )
+
+
+def read_knobs(status: Mapping[str, Any]) -> KnobsStatus:
+    """The knobs in a raw status; empty where there are none or they cannot be read."""
+    try:
+        return KnobsStatus.model_validate(status.get("knobs") or {})
+    except ValidationError:
+        return KnobsStatus()

@@ -1,0 +1,102 @@
+"""Live knobs: what running pods can take without being replaced is brought to them, one pod at a time.
+
+What a pod runs with is asked of its Triton, not remembered: a container that restarted inside its pod finds the old
+files and has to be told again, so the restart count is part of what was confirmed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from llmservice.diagnose.pod import Pod
+from llmservice.repository.render import Repository, Role
+from llmservice.signals.scrape import Sample, ScrapeError
+from llmservice.triton.client import TritonClient
+from llmservice.triton.errors import TritonError
+from llmservice.triton.live import GateReloader, LiveChange, LiveChangeError, Outcome, set_engine_instances
+from llmservice.workload.names import GRPC_PORT, METRICS_PORT
+
+GATE_PROCESSES: Final = 2
+"""Processes of one gate (`repository.gate_config.GATE_INSTANCES`): more means that an older gate still drains."""
+
+Confirmed = tuple[int, str]
+"""Restart count of the Triton container, and the configuration it was seen to run with."""
+
+
+@dataclass(frozen=True)
+class LiveResult:
+    """What came of one round: `failure` in words, empty when none; `pending` when a pod has to be asked again soon."""
+
+    failure: str = ""
+    pending: bool = False
+    changes: tuple[LiveChange, ...] = ()
+
+
+class LiveChanges(Protocol):
+    """Brings live knobs to pods."""
+
+    async def ensure(self, service: str, pods: tuple[Pod, ...], repository: Repository, token: str) -> LiveResult:
+        """Makes every pod run with what changes live in `repository`; stops at the first that does not take it."""
+        ...
+
+    def forget(self, pods: set[str]) -> None:
+        """Drops what is remembered of pods by uid."""
+        ...
+
+
+ReadSample = Callable[[str, str], Awaitable[Sample]]
+
+
+@dataclass
+class TritonLiveChanges:
+    """Live changes over gRPC, the only way that breaks no stream."""
+
+    read: ReadSample
+    connect: Callable[[str, str], TritonClient] = TritonClient
+    confirmed: dict[str, Confirmed] = field(default_factory=dict)
+
+    async def ensure(self, service: str, pods: tuple[Pod, ...], repository: Repository, token: str) -> LiveResult:
+        """See `LiveChanges`."""
+        wanted = f"{repository.load_json(Role.GATE)}\n{repository.load_json(Role.ENGINE)}"
+        changes: list[LiveChange] = []
+        for pod in pods:
+            mark = (pod.restarts, wanted)
+            if self.confirmed.get(pod.uid) == mark:
+                continue
+            try:
+                done = await self._bring(service, pod, repository, token)
+            except (LiveChangeError, TritonError) as error:
+                return LiveResult(f"pod {pod.name}: {error}", pending=True, changes=tuple(changes))
+            changes += done
+            if any(change.outcome is Outcome.DEFERRED for change in done):
+                return LiveResult(pending=True, changes=tuple(changes))
+            self.confirmed[pod.uid] = mark
+        return LiveResult(changes=tuple(changes))
+
+    def forget(self, pods: set[str]) -> None:
+        """See `LiveChanges`."""
+        for uid in pods:
+            self.confirmed.pop(uid, None)
+
+    async def _bring(self, service: str, pod: Pod, repository: Repository, token: str) -> list[LiveChange]:
+        engine = repository.config(Role.ENGINE)
+        async with self.connect(f"{pod.ip}:{GRPC_PORT}", token) as client:
+            reloader = GateReloader(client, lambda: self._old_gate_gone(service, pod))
+            gate = await reloader.reload(repository.config(Role.GATE))
+            count = sum(group.count for group in engine.instance_group)
+            return [gate, await set_engine_instances(client, engine, count)]
+
+    async def _old_gate_gone(self, service: str, pod: Pod) -> bool:
+        """Whether only one gate's processes export; a pod whose metrics cannot be read is not known to be free."""
+        try:
+            sample = await self.read(metrics_url(pod), service)
+        except ScrapeError:
+            return False
+        return sample.gate_processes <= GATE_PROCESSES
+
+
+def metrics_url(pod: Pod) -> str:
+    """Where a pod's metrics are."""
+    return f"http://{pod.ip}:{METRICS_PORT}/metrics"

@@ -1,0 +1,173 @@
+"""Observe: read everything one pass needs, from the API server itself and never from a cache."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from llmservice.diagnose.pod import WEIGHTS, Pod, read_pod
+from llmservice.diagnose.startup import needs_log
+from llmservice.kube import resources
+from llmservice.kube.client import KubeClient
+from llmservice.kube.errors import Invalid, KubeError, NotFound, NotServed
+from llmservice.kube.resources import Manifest, Resource
+from llmservice.reconcile.work_queue import Key
+from llmservice.reconcile.world import REVISION_LABEL, ChildId, World, child_labels, is_controlled_by, owner_in_words
+
+READ_KINDS: Final = (
+    resources.DEPLOYMENT,
+    resources.CONFIG_MAP,
+    resources.SERVICE,
+    resources.SERVICE_ACCOUNT,
+    resources.POD_DISRUPTION_BUDGET,
+    resources.NETWORK_POLICY,
+    resources.POD_MONITOR,
+)
+"""Kinds of children that are read. Secrets are not among them: they are written and never read."""
+
+LOG_LINES: Final = 200
+_WANTED_EVENTS = {"Pulling", "Pulled"}
+
+
+async def observe(client: KubeClient, key: Key) -> World:
+    """The service, its namespace's fate, its children and its pods. Raises KubeError when the reads fail."""
+    namespace, name = key
+    service = await client.get(resources.LLM_SERVICE, namespace, name)
+    if service is None:
+        return World(key)
+    labels = child_labels(name)
+    listed = await asyncio.gather(*(_list(client, kind, namespace, labels) for kind in READ_KINDS))
+    uid = service["metadata"].get("uid", "")
+    children: dict[ChildId, Manifest] = {}
+    unserved = set()
+    for kind, objects in zip(READ_KINDS, listed, strict=True):
+        if objects is None:
+            unserved.add(kind)
+        for manifest in objects or ():
+            if is_controlled_by(manifest, uid):
+                children[kind, manifest["metadata"]["name"]] = manifest
+    world = World(key, service=service, children=children, unserved=frozenset(unserved))
+    pods, autoscaler, claim = await asyncio.gather(
+        _pods(client, world, labels), _autoscaler(client, world), _missing_claim(client, world)
+    )
+    return replace(world, pods=pods, autoscaler=autoscaler, missing_claim=claim)
+
+
+async def observe_strangers(client: KubeClient, world: World, wanted: Iterable[Manifest]) -> World:
+    """The world, with the objects that have a wanted child's name and are not the service's own."""
+    namespace, _ = world.key
+    strangers: dict[ChildId, str] = {}
+    for manifest in wanted:
+        resource, name = Resource.of(manifest), manifest["metadata"]["name"]
+        if (resource, name) in world.children or resource == resources.SECRET or resource in world.unserved:
+            continue
+        found = await client.get(resource, namespace, name)
+        if found is not None and not is_controlled_by(found, world.uid):
+            strangers[resource, name] = owner_in_words(found)
+    return replace(world, strangers=strangers)
+
+
+async def observe_troubles(client: KubeClient, world: World) -> World:
+    """The world, with events and logs of the pods that do not serve: read only where something is to explain."""
+    troubled = [pod for pod in world.pods if not pod.ready and not pod.deleting]
+    if not troubled:
+        return world
+    events, logs, weights = await asyncio.gather(
+        asyncio.gather(*(_events(client, world.key[0], pod) for pod in troubled)),
+        asyncio.gather(*(_log(client, world.key[0], pod) for pod in troubled)),
+        asyncio.gather(*(_weights_log(client, world.key[0], pod) for pod in troubled)),
+    )
+    names = [pod.name for pod in troubled]
+    return replace(
+        world,
+        events=dict(zip(names, events, strict=True)),
+        logs=dict(zip(names, logs, strict=True)),
+        weights_logs=dict(zip(names, weights, strict=True)),
+    )
+
+
+async def namespace_terminating(client: KubeClient, namespace: str) -> bool:
+    """Whether the namespace is being deleted, or gone already."""
+    found = await client.get(resources.NAMESPACE, None, namespace)
+    return found is None or found["metadata"].get("deletionTimestamp") is not None
+
+
+async def _list(client: KubeClient, kind: Resource, namespace: str, labels: Mapping[str, str]) -> list[Manifest] | None:
+    try:
+        return await client.list(kind, namespace, labels=labels)
+    except NotServed:
+        return None
+
+
+async def _pods(client: KubeClient, world: World, labels: Mapping[str, str]) -> tuple[Pod, ...]:
+    """The pods of the service's Deployments, oldest first. A pod that only wears the labels is not among them."""
+    listed = await client.list(resources.POD, world.key[0], labels=labels)
+    pods = [read_pod(manifest, REVISION_LABEL) for manifest in listed if _is_replica(manifest, world)]
+    return tuple(sorted(pods, key=lambda pod: (pod.created or "", pod.name)))
+
+
+def _is_replica(manifest: Manifest, world: World) -> bool:
+    deployments = world.of(resources.DEPLOYMENT)
+    for owner in manifest["metadata"].get("ownerReferences") or ():
+        if owner.get("controller") and owner["kind"] == "ReplicaSet":
+            return owner["name"].rpartition("-")[0] in deployments
+    return False
+
+
+async def _autoscaler(client: KubeClient, world: World) -> str | None:
+    """The HorizontalPodAutoscaler that targets the service, if any; KEDA's ScaledObject makes one too."""
+    try:
+        listed = await client.list(resources.HORIZONTAL_POD_AUTOSCALER, world.key[0])
+    except NotServed:
+        return None
+    for scaler in listed:
+        target = scaler.get("spec", {}).get("scaleTargetRef", {})
+        if (target.get("kind"), target.get("name")) == (resources.LLM_SERVICE.kind, world.key[1]):
+            return str(scaler["metadata"]["name"])
+    return None
+
+
+async def _missing_claim(client: KubeClient, world: World) -> str | None:
+    """The PersistentVolumeClaim that the spec names and that is not there."""
+    spec = (world.service or {}).get("spec") or {}
+    source = (spec.get("model") or {}).get("source") or {}
+    claim = (source.get("pvc") or {}).get("claimName") if isinstance(source.get("pvc"), dict) else None
+    if not isinstance(claim, str):
+        return None
+    return None if await client.get(resources.PERSISTENT_VOLUME_CLAIM, world.key[0], claim) else claim
+
+
+async def _events(client: KubeClient, namespace: str, pod: Pod) -> tuple[str, ...]:
+    found = await client.list(resources.EVENT, namespace, field_selector=f"involvedObject.uid={pod.uid}")
+    found.sort(key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
+    return tuple(
+        f"{event.get('reason', '')}: {event.get('message', '')}"
+        for event in found
+        if event.get("type") == "Warning" or event.get("reason") in _WANTED_EVENTS
+    )
+
+
+async def _log(client: KubeClient, namespace: str, pod: Pod) -> str:
+    previous = needs_log(pod.main)
+    if pod.main is None or previous is None:
+        return ""
+    return await _read_log(client, namespace, pod.name, pod.main.name, previous=previous)
+
+
+async def _weights_log(client: KubeClient, namespace: str, pod: Pod) -> str:
+    weights = pod.init(WEIGHTS)
+    if weights is None or not (weights.running_since or weights.failure):
+        return ""
+    return await _read_log(client, namespace, pod.name, WEIGHTS, previous=bool(needs_log(weights)))
+
+
+async def _read_log(client: KubeClient, namespace: str, pod: str, container: str, *, previous: bool) -> str:
+    """The end of a log; empty where the node has none (any more): a log helps, and is never needed."""
+    try:
+        return await client.logs(namespace, pod, container, tail_lines=LOG_LINES, previous=previous)
+    except (NotFound, Invalid):
+        return ""
+    except KubeError:
+        return ""

@@ -1,0 +1,206 @@
+"""One pass of the loop over one service: observe, decide, apply, report."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Final
+
+from llmservice.api.fleet import FleetDefaults
+from llmservice.api.reasons import ConditionType, Reason
+from llmservice.api.status import SignalsStatus
+from llmservice.diagnose.finding import Finding
+from llmservice.kube import resources
+from llmservice.kube.client import KubeClient
+from llmservice.kube.clock import Clock
+from llmservice.kube.errors import Conflict, Forbidden, NotFound
+from llmservice.kube.events import Recorder
+from llmservice.kube.resources import Manifest
+from llmservice.reconcile.apply import Applier, NotLeadingError
+from llmservice.reconcile.conditions import read_conditions, settle, transitions, unknown
+from llmservice.reconcile.decide import LATER, SOON, Decision, decide
+from llmservice.reconcile.intent import Blocked, Intent, intend
+from llmservice.reconcile.live import LiveChanges, metrics_url
+from llmservice.reconcile.observe import namespace_terminating, observe, observe_strangers, observe_troubles
+from llmservice.reconcile.report import Report, differs, report, status_manifest
+from llmservice.reconcile.tell import tell
+from llmservice.reconcile.work_queue import Key
+from llmservice.reconcile.world import World
+from llmservice.signals.watch import SignalsWatch
+from llmservice.workload.pinning import LiveRevision
+from llmservice.workload.secret import token
+
+PENDING_LIVE: Final = timedelta(seconds=10)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Reconciler:
+    """Runs passes. What it remembers only saves work: a new process starts with nothing and decides the same."""
+
+    client: KubeClient
+    fleet: FleetDefaults
+    operator_key: bytes
+    clock: Clock
+    recorder: Recorder
+    live: LiveChanges
+    may_write: Callable[[], bool] = lambda: True
+    signals: SignalsWatch | None = None
+    ready: dict[Key, bool] = field(default_factory=dict)
+    """Whether each known service serves, for the metrics."""
+    _applier: Applier = field(init=False)
+    _seen: dict[Key, tuple[str, int, frozenset[str]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._applier = Applier(self.client, self.may_write)
+
+    async def reconcile(self, key: Key) -> timedelta | None:
+        """One pass. Answers when to look again unasked; raises what the queue shall retry."""
+        try:
+            return await self._pass(key)
+        except NotLeadingError:
+            log.warning("pass ended: not leading any more")
+            return None
+
+    async def _pass(self, key: Key) -> timedelta | None:
+        try:
+            world = await observe(self.client, key)
+        except Forbidden as error:
+            return await self._report_blindness(key, error)
+        if world.service is None:
+            self._forget(key)
+            return None
+        if self._is_stale(world):
+            return SOON
+        intent = self._intend(world)
+        if isinstance(intent, Intent):
+            world = await observe_strangers(self.client, world, intent.workload.manifests)
+        world = replace(await observe_troubles(self.client, world), written=self._applier.written.get(world.uid, {}))
+        decision = await self._act(world, intent, decide(world, intent))
+        await self._report(world, intent, decision)
+        return _next(decision)
+
+    def _intend(self, world: World) -> Intent | Blocked:
+        assert world.service is not None  # noqa: S101 - checked by the caller
+        maps = world.of(resources.CONFIG_MAP)
+        deployments = world.of(resources.DEPLOYMENT)
+        live = [LiveRevision(deployment, maps.get(name)) for name, deployment in deployments.items()]
+        return intend(world.service, self.fleet, self.operator_key, live)
+
+    async def _act(self, world: World, intent: Intent | Blocked, decision: Decision) -> Decision:
+        """Carries the decision out; what stood in the way is part of the decision that comes back."""
+        if decision.changes:
+            if await namespace_terminating(self.client, world.key[0]):
+                text = "the namespace is being deleted, and the service goes with it"
+                return Decision(blocked=Finding(Reason.NAMESPACE_TERMINATING, text))
+            refused = await self._applier.apply(world, decision)
+            if refused is not None:
+                return replace(decision, blocked=refused, requeue_after=LATER)
+        if not isinstance(intent, Intent) or not decision.live or decision.blocked:
+            return decision
+        return await self._bring_live(world, intent, decision)
+
+    async def _bring_live(self, world: World, intent: Intent, decision: Decision) -> Decision:
+        current = intent.workload.revision
+        pods = tuple(pod for pod in world.pods if pod.ready and pod.ip and pod.revision == current)
+        if not pods:
+            return decision
+        self._applier.fence()
+        secret = token(self.operator_key, intent.service)
+        result = await self.live.ensure(world.key[1], pods, intent.workload.repository, secret)
+        for change in result.changes:
+            log.info("live change of %s: %s (%s)", change.model, change.outcome.value, change.reason)
+        again = PENDING_LIVE if result.pending else decision.requeue_after
+        return replace(decision, live_failure=result.failure, requeue_after=again)
+
+    async def _report(self, world: World, intent: Intent | Blocked, decision: Decision) -> None:
+        figures = self._watch_signals(world)
+        written = report(world, intent, decision, figures, self.clock.now())
+        self.ready[world.key] = any(
+            condition.type is ConditionType.READY and condition.status.value == "True"
+            for condition in written.status.conditions
+        )
+        await self._write_status(world, written)
+
+    async def _write_status(self, world: World, written: Report) -> None:
+        """Writes the status last, and only when it says something new; then tells what changed."""
+        if not differs(written.status, world):
+            return
+        self._applier.fence()
+        try:
+            await self.client.apply_status(status_manifest(world, written.status))
+        except (NotFound, Conflict):
+            log.info("the service is gone before its status was written")
+            return
+        assert world.service is not None  # noqa: S101 - a status was made of it
+        for told in tell(written.transitions):
+            await self.recorder.record(world.service, reason=told.reason, message=told.message, kind=told.kind)
+
+    async def _report_blindness(self, key: Key, error: Forbidden) -> timedelta:
+        """What can still be said when the operator may not read the children: that it knows nothing, and why."""
+        service = await self.client.get(resources.LLM_SERVICE, *key)
+        if service is None:
+            self._forget(key)
+            return LATER
+        world = World(key, service=service)
+        text = (
+            f"the operator may not read what belongs to the service: check its role. Kubernetes says: {error.message}"
+        )
+        judgements = [unknown(kind, Reason.FORBIDDEN, text + error.message) for kind in ConditionType]
+        before = read_conditions(world.status)
+        conditions = settle(judgements, before, world.generation, self.clock.now())
+        status = {**world.status, "summary": Reason.FORBIDDEN.value, "observedGeneration": world.generation}
+        status["conditions"] = [one.model_dump(mode="json", by_alias=True) for one in conditions]
+        if status != world.status:
+            self._applier.fence()
+            manifest = {"metadata": {"name": key[1], "namespace": key[0], "uid": world.uid}, "status": status}
+            await self.client.apply_status({**_identity(service), **manifest})
+            for told in tell(transitions(before, conditions)):
+                await self.recorder.record(service, reason=told.reason, message=told.message, kind=told.kind)
+        return LATER
+
+    def _watch_signals(self, world: World) -> SignalsStatus | None:
+        """Keeps the ready pods under watch; the figures of the last look at them."""
+        if self.signals is None:
+            return None
+        urls = {pod.uid: metrics_url(pod) for pod in world.pods if pod.ready and pod.ip}
+        self.signals.watch(world.key, urls)
+        return self.signals.latest(world.key)
+
+    def _is_stale(self, world: World) -> bool:
+        """Whether this look is older than an earlier one, as a lagging API server may give: nothing is done on it."""
+        last = self._seen.get(world.key)
+        pods = frozenset(pod.uid for pod in world.pods)
+        if last is not None:
+            uid, generation, known = last
+            if uid == world.uid and world.generation < generation:
+                return True
+            self.live.forget(set(known - pods))
+            if uid != world.uid:
+                self._applier.forget(uid)
+        self._seen[world.key] = (world.uid, world.generation, pods)
+        return False
+
+    def _forget(self, key: Key) -> None:
+        """Drops everything remembered of a service that is gone."""
+        last = self._seen.pop(key, None)
+        self.ready.pop(key, None)
+        if self.signals is not None:
+            self.signals.watch(key, {})
+        if last is not None:
+            self._applier.forget(last[0])
+            self.live.forget(set(last[2]))
+
+
+def _identity(service: Manifest) -> Manifest:
+    return {"apiVersion": service["apiVersion"], "kind": service["kind"]}
+
+
+def _next(decision: Decision) -> timedelta | None:
+    """When to look again: soon after a write, since what it set in motion may be seen before any event comes."""
+    if decision.changes and not decision.blocked:
+        return SOON
+    return decision.requeue_after

@@ -1,0 +1,174 @@
+"""Report: the status that a pass leaves behind, from what it saw and decided. Pure; the time is a parameter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from llmservice.api.model import ModelSource
+from llmservice.api.plan import CapacityPlan
+from llmservice.api.reasons import Reason
+from llmservice.api.status import (
+    CapacityStatus,
+    LLMServiceStatus,
+    Phase,
+    RevisionRef,
+    RevisionStatus,
+    SignalsStatus,
+)
+from llmservice.kube import resources
+from llmservice.kube.resources import Manifest
+from llmservice.reconcile.conditions import Transition, read_conditions, settle, transitions
+from llmservice.reconcile.decide import Decision
+from llmservice.reconcile.intent import Blocked, Intent
+from llmservice.reconcile.judge import State, judge, phase
+from llmservice.reconcile.knobs import report_knobs
+from llmservice.reconcile.startup_phases import startup
+from llmservice.reconcile.world import REVISION_LABEL, World, child_labels
+
+
+@dataclass(frozen=True)
+class Report:
+    """A status and what changed in it."""
+
+    status: LLMServiceStatus
+    transitions: tuple[Transition, ...]
+
+
+def report(
+    world: World, intent: Intent | Blocked, decision: Decision, signals: SignalsStatus | None, now: datetime
+) -> Report:
+    """The status after this pass."""
+    state = State.of(world, intent, decision)
+    before = read_conditions(world.status)
+    conditions = settle(judge(state), before, world.generation, now)
+    doing = phase(state)
+    service, plan = intent.service, intent.plan
+    status = LLMServiceStatus(
+        observed_generation=world.generation,
+        phase=doing,
+        summary=_summary(doing, state),
+        conditions=conditions,
+        replicas=len([pod for pod in world.pods if not pod.deleting]),
+        ready_replicas=state.ready,
+        replicas_summary=f"{state.ready}/{state.wanted}",
+        selector=",".join(f"{key}={value}" for key, value in sorted(child_labels(world.key[1]).items())),
+        model=describe_source(service.spec.model.source) if service else None,
+        pool=service.spec.placement.pool if service else None,
+        revision=RevisionRef(name=intent.workload.revision, image=_image(intent))
+        if isinstance(intent, Intent)
+        else None,
+        revisions=_revisions(world, intent),
+        knobs=report_knobs(intent.service, intent.knobs) if isinstance(intent, Intent) else None,
+        signals=signals,
+        startup=startup(world.pods),
+        capacity=report_capacity(plan) if plan else None,
+        warnings=list(intent.warnings),
+    )
+    return Report(_keeping_old(status, world, intent), tuple(transitions(before, conditions)))
+
+
+def status_manifest(world: World, status: LLMServiceStatus) -> Manifest:
+    """What is applied to `/status`. The uid makes sure that a service of the same name made later is not meant."""
+    namespace, name = world.key
+    return {
+        "apiVersion": resources.LLM_SERVICE.api_version,
+        "kind": resources.LLM_SERVICE.kind,
+        "metadata": {"name": name, "namespace": namespace, "uid": world.uid},
+        "status": status.manifest(),
+    }
+
+
+def differs(status: LLMServiceStatus, world: World) -> bool:
+    """Whether the stored status says anything else; the time of the last measurement alone is not worth a write."""
+    return _without_time(status.manifest()) != _without_time(dict(world.status))
+
+
+def describe_source(source: ModelSource) -> str:
+    """The model in short, for a column."""
+    if source.hugging_face:
+        return source.hugging_face.repo
+    if source.package:
+        return source.package.name
+    if source.pvc:
+        return f"{source.pvc.claim_name}:{source.pvc.path}"
+    if source.s3:
+        return f"s3://{source.s3.bucket}/{source.s3.prefix}"
+    if source.oci:
+        return source.oci.reference
+    return source.host_path.path if source.host_path else ""
+
+
+def report_capacity(plan: CapacityPlan) -> CapacityStatus:
+    """The plan as the status shows it; what is not known is left out."""
+    return CapacityStatus(
+        fits=plan.fits,
+        accelerator=plan.accelerator,
+        accelerators_per_replica=plan.accelerators_per_replica,
+        max_sequences=plan.max_sequences,
+        max_length=plan.max_length,
+        weights_bytes=plan.weights_bytes or None,
+        kv_tokens=plan.kv_tokens or None,
+        message=plan.reason or None,
+    )
+
+
+def _summary(doing: Phase, state: State) -> str:
+    """The phase, or what blocks it: the column people look at first."""
+    finding = state.finding
+    if doing in {Phase.SERVING, Phase.IDLE, Phase.DELETING} and not state.blocked:
+        return doing.value
+    return finding.reason.value if finding and finding.reason != Reason.STARTING else doing.value
+
+
+def _revisions(world: World, intent: Intent | Blocked) -> list[RevisionStatus]:
+    current = intent.workload.revision if isinstance(intent, Intent) else None
+    found = []
+    for manifest in world.of(resources.DEPLOYMENT).values():
+        name = (manifest["metadata"].get("labels") or {}).get(REVISION_LABEL, "")
+        pods = [pod for pod in world.pods if pod.revision == name and not pod.deleting]
+        found.append(
+            RevisionStatus(
+                name=name,
+                image=_triton_image(manifest),
+                replicas=len(pods),
+                ready_replicas=sum(pod.ready for pod in pods),
+                current=name == current,
+            )
+        )
+    return sorted(found, key=lambda revision: (not revision.current, revision.name))
+
+
+def _image(intent: Intent) -> str:
+    deployments = [one for one in intent.workload.manifests if one["kind"] == resources.DEPLOYMENT.kind]
+    return _triton_image(deployments[0]) if deployments else ""
+
+
+def _triton_image(deployment: Manifest) -> str:
+    containers = deployment.get("spec", {}).get("template", {}).get("spec", {}).get("containers") or [{}]
+    return str(containers[0].get("image", ""))
+
+
+def _keeping_old(status: LLMServiceStatus, world: World, intent: Intent | Blocked) -> LLMServiceStatus:
+    """A blocked pass knows no revision, plan or knobs: what was known before still holds, for old pods still serve."""
+    if isinstance(intent, Intent):
+        return status
+    try:
+        old = LLMServiceStatus.model_validate(world.status)
+    except ValueError:
+        return status
+    return status.model_copy(
+        update={
+            "revision": old.revision,
+            "knobs": old.knobs,
+            "model": status.model or old.model,
+            "pool": status.pool or old.pool,
+        }
+    )
+
+
+def _without_time(status: dict[str, Any]) -> dict[str, Any]:
+    signals = {name: value for name, value in (status.get("signals") or {}).items() if name != "observedAt"}
+    rest = {name: value for name, value in status.items() if name != "signals"}
+    return {**rest, "signals": signals} if signals else rest

@@ -1,0 +1,57 @@
+"""How long each step from pod to first answer took, from the times that Kubernetes itself keeps."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from llmservice.api.status import Startup, StartupPhase
+from llmservice.diagnose.pod import WEIGHTS, Container, Pod
+
+SCHEDULE = "Schedule"
+PULL_IMAGE = "PullImage"
+FETCH_WEIGHTS = "FetchWeights"
+LOAD_MODEL = "LoadModel"
+
+
+def startup(pods: tuple[Pod, ...]) -> Startup | None:
+    """The phases of the newest pod's start; None without a pod. Whole seconds: Kubernetes keeps no finer times."""
+    alive = [pod for pod in pods if not pod.deleting]
+    return Startup(phases=phases(alive[-1])) if alive else None
+
+
+def phases(pod: Pod) -> list[StartupPhase]:
+    """The phases that have begun, each with its seconds once it is over.
+
+    `PullImage` ends with the first container's start, so it holds the sandbox and the volumes too; `LoadModel` lasts
+    from Triton's start until the pod is ready. A restart of a container starts its phase anew.
+    """
+    found: list[StartupPhase] = []
+    created, scheduled = parse_timestamp(pod.created), parse_timestamp(pod.since("PodScheduled"))
+    _add(found, SCHEDULE, created, scheduled)
+    begun = [time for time in map(_started, pod.containers) if time is not None]
+    _add(found, PULL_IMAGE, scheduled, min(begun) if begun else None)
+    weights = pod.init(WEIGHTS)
+    if weights is not None:
+        end = weights.ended.finished_at if weights.ended and not weights.ended.exit_code else None
+        _add(found, FETCH_WEIGHTS, _started(weights), parse_timestamp(end))
+    if pod.main is not None:
+        _add(found, LOAD_MODEL, _started(pod.main), parse_timestamp(pod.since("Ready")))
+    return found
+
+
+def _started(container: Container) -> datetime | None:
+    if container.running_since:
+        return parse_timestamp(container.running_since)
+    return parse_timestamp(container.ended.started_at) if container.ended else None
+
+
+def _add(found: list[StartupPhase], name: str, begin: datetime | None, end: datetime | None) -> None:
+    if begin is None:
+        return
+    seconds = max(0.0, (end - begin).total_seconds()) if end is not None else None
+    found.append(StartupPhase(name=name, seconds=seconds))
+
+
+def parse_timestamp(text: str | None) -> datetime | None:
+    """The time that `text` writes, with or without a fraction; None where there is none."""
+    return datetime.fromisoformat(text) if text else None

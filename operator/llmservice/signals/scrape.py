@@ -1,0 +1,76 @@
+"""One pod's metrics endpoint, read directly and reduced to what the columns and the gate's drain need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import aiohttp
+from prometheus_client.parser import text_string_to_metric_families
+
+PENDING: Final = "nv_inference_pending_request_count"
+HELD: Final = "llm_gate_held_requests"
+TIME_TO_FIRST_TOKEN: Final = "llm_time_to_first_token_seconds"  # noqa: S105 - a metric's name
+TOKENS: Final = "llm_engine_tokens_total"
+GENERATED: Final = "generated"
+SCRAPE_SECONDS: Final = 3.0
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What one pod said at one moment. `first_tokens` are cumulative counts by the upper end of their bucket."""
+
+    waiting: float | None
+    generated_tokens: float | None
+    first_tokens: Mapping[float, float]
+    gate_processes: int = 0
+
+
+class ScrapeError(RuntimeError):
+    """The pod's metrics could not be read."""
+
+
+def parse(text: str, service: str) -> Sample:
+    """The sample in a metrics page, for the gate `service` and its engine. What is not on the page is None."""
+    pending: list[float] = []
+    held: list[float] = []
+    tokens: list[float] = []
+    buckets: dict[float, float] = {}
+    gates: set[str] = set()
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            labels = sample.labels
+            if sample.name == PENDING and labels.get("model") == service:
+                pending.append(sample.value)
+            elif sample.name == HELD and labels.get("model", service) == service:
+                held.append(sample.value)
+                gates.add(labels.get("instance", ""))
+            elif sample.name == TOKENS and labels.get("kind") == GENERATED:
+                tokens.append(sample.value)
+            elif sample.name == f"{TIME_TO_FIRST_TOKEN}_bucket" and labels.get("model", service) == service:
+                end = float(labels["le"])
+                buckets[end] = buckets.get(end, 0.0) + sample.value
+    return Sample(
+        waiting=sum(pending) + sum(held) if pending else None,
+        generated_tokens=sum(tokens) if tokens else None,
+        first_tokens=buckets,
+        gate_processes=len(gates),
+    )
+
+
+class Scraper:
+    """Reads metrics pages over one HTTP session."""
+
+    def __init__(self, session: aiohttp.ClientSession) -> None:
+        self._session = session
+
+    async def read(self, url: str, service: str) -> Sample:
+        """The sample at `url`. Raises ScrapeError when the pod does not answer in time, or with nonsense."""
+        timeout = aiohttp.ClientTimeout(total=SCRAPE_SECONDS)
+        try:
+            async with self._session.get(url, timeout=timeout) as answer:
+                answer.raise_for_status()
+                return parse(await answer.text(), service)
+        except (aiohttp.ClientError, TimeoutError, ValueError, KeyError) as error:
+            raise ScrapeError(f"{url}: {error or type(error).__name__}") from error

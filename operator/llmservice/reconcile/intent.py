@@ -61,11 +61,11 @@ def intend(
 ) -> Intent | Blocked:
     """The intent of a stored LLMService. `live` are its revisions in the cluster: one that fits is kept."""
     findings = validate(dict(manifest))
-    warnings = tuple(_sentence(finding) for finding in findings.warnings)
+    warnings = tuple(str(finding) for finding in findings.warnings)
     if findings.errors:
-        said = [_sentence(finding) for finding in findings.errors[:MAX_FINDINGS]]
+        said = [str(finding) for finding in findings.errors[:MAX_FINDINGS]]
         more = len(findings.errors) - len(said)
-        return _invalid("; ".join(said) + (f"; and {more} more" if more else ""), warnings=warnings)
+        return _invalid(" ".join(said) + (f" And {more} more." if more else ""), warnings=warnings)
     try:
         service = LLMService.parse(dict(manifest))
     except ValidationError as error:
@@ -110,11 +110,6 @@ def _invalid(
     warnings: tuple[str, ...] = (),
 ) -> Blocked:
     return Blocked(ConditionType.SPEC_VALID, Reason.INVALID_SPEC, message, service, plan, warnings)
-
-
-def _sentence(finding: Any) -> str:
-    where = f"{finding.field_path}: " if finding.field_path else ""
-    return f"{where}{finding.message} {finding.remedy}".strip()
 
 
 def _first_error(error: ValidationError) -> str:

@@ -96,9 +96,9 @@ def phase(state: State) -> Phase:
 def _spec_valid(state: State) -> Judgement:
     kind, intent = ConditionType.SPEC_VALID, state.intent
     if isinstance(intent, Blocked) and intent.condition is kind:
-        return false(kind, intent.reason, f"{intent.message}. Correct the spec; what runs keeps running until then")
+        return false(kind, intent.reason, f"{intent.message} What runs keeps running until the spec is corrected.")
     if intent.warnings:
-        return true(kind, Reason.ACCEPTED_WITH_WARNINGS, "; ".join(intent.warnings))
+        return true(kind, Reason.ACCEPTED_WITH_WARNINGS, " ".join(intent.warnings))
     return true(kind, Reason.VALID)
 
 

@@ -38,10 +38,8 @@ def tell(transitions: Iterable[Transition]) -> list[Told]:
     ready = changed.get(ConditionType.READY)
     if ready is not None:
         serves = ready.after.status is ConditionStatus.TRUE
-        calm = serves or ready.after.reason in {Reason.SCALED_TO_ZERO, Reason.DELETING, Reason.STARTING} | _ON_ITS_WAY
-        told.append(
-            Told(ready.after.reason.value, ready.after.message, EventType.NORMAL if calm else EventType.WARNING)
-        )
+        kind = EventType.NORMAL if serves or ready.after.reason in _CALM else EventType.WARNING
+        told.append(Told(ready.after.reason.value, ready.after.message, kind))
     degraded = changed.get(ConditionType.DEGRADED)
     if degraded is not None and degraded.after.status is ConditionStatus.TRUE:
         same = ready is not None and ready.after.reason == degraded.after.reason

@@ -7,7 +7,6 @@ the comparison cannot see, a field that the desired manifest no longer has, is s
 
 from __future__ import annotations
 
-import base64
 import copy
 import hashlib
 import json
@@ -122,8 +121,7 @@ class _Comparison:
 
     def _compare_map(self, desired: Manifest, live: Manifest, names: Names, path: str) -> None:
         for name, value in desired.items():
-            found = _as_written(live) if (*names, name) == ("stringData",) else live.get(name)
-            self._compare(value, found, (*names, name), f"{path}.{name}".removeprefix("."))
+            self._compare(value, live.get(name), (*names, name), f"{path}.{name}".removeprefix("."))
 
     def _compare_list(self, desired: list[Any], live: list[Any], names: Names, path: str) -> None:
         keys = map_keys(names)
@@ -135,7 +133,7 @@ class _Comparison:
                 key = key_of(item, keys)
                 here = f"{path}[{'/'.join(map(str, key))}]"
                 if key in there:
-                    self._compare({**dict(zip(keys, key, strict=True)), **item}, there[key], names, here)
+                    self._compare(item, there[key], names, here)
                 else:
                     self.found.append(here)
         elif len(desired) != len(live):
@@ -163,8 +161,3 @@ def equal(desired: Any, live: Any, names: Names) -> bool:
 
 def _is_quantity(names: Names) -> bool:
     return names[:1] == ("spec",) and (names[-2:] in _QUANTITIES or bool(_QUANTITY_MAPS.intersection(names[-2:-1])))
-
-
-def _as_written(secret: Manifest) -> Manifest:
-    """A Secret's data as `stringData` says it; the API server never gives `stringData` back."""
-    return {name: base64.b64decode(value).decode(errors="replace") for name, value in secret.get("data", {}).items()}

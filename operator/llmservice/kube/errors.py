@@ -60,7 +60,14 @@ class TooManyRequests(KubeError):  # noqa: N818
 
 
 class Unavailable(KubeError):  # noqa: N818
-    """5xx, a timeout or no connection, after the client's own patience."""
+    """5xx, a timeout or no connection, after the client's own patience.
+
+    `may_have_happened` is False when the request cannot have reached the API server.
+    """
+
+    def __init__(self, message: str, *, may_have_happened: bool = True, **rest: Any) -> None:
+        super().__init__(message, **rest)
+        self.may_have_happened = may_have_happened
 
 
 def from_status(
@@ -70,14 +77,16 @@ def from_status(
     reason = str(body.get("reason") or "")
     details = body.get("details") or {}
     message = str(body.get("message") or text or f"the API server answered {http_status}")
-    kind = _kind(http_status, reason, details, is_status=bool(body))
+    kind = _kind(http_status, reason, message, details, is_status=bool(body))
     if kind is TooManyRequests:
         wait = retry_after if retry_after is not None else float(details.get("retryAfterSeconds") or 1.0)
         return TooManyRequests(message, retry_after=wait, details=details)
     return kind(message, status=http_status, reason=reason, details=details)
 
 
-def _kind(http_status: int, reason: str, details: Mapping[str, Any], *, is_status: bool) -> type[KubeError]:
+def _kind(
+    http_status: int, reason: str, message: str, details: Mapping[str, Any], *, is_status: bool
+) -> type[KubeError]:
     causes = {str(cause.get("reason")) for cause in details.get("causes") or ()}
     if http_status == 403 and "NamespaceTerminating" in causes:
         return NamespaceTerminating
@@ -85,6 +94,8 @@ def _kind(http_status: int, reason: str, details: Mapping[str, Any], *, is_statu
         return NotServed  # an unknown path is answered in plain text, or by a Status that names no object
     if http_status == 409 and reason == "AlreadyExists":
         return AlreadyExists
+    if http_status == 500 and "field not declared in schema" in message:
+        return Invalid  # an unknown field in a server-side apply is reported as an internal error
     if http_status >= 500:
         return Unavailable
     return _BY_STATUS.get(http_status, KubeError)

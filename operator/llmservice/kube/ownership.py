@@ -64,7 +64,8 @@ def applied(
     after: Owners = {who: owned - lost for who, owned in owners.items() if who != manager}
     after[manager] = paths
     merged: Manifest = merge(copy.deepcopy(live), copy.deepcopy(said))
-    for path in sorted(owners.get(manager, frozenset()) - paths, key=len, reverse=True):
+    # An item before its fields: without its key field it could no longer be found.
+    for path in sorted(owners.get(manager, frozenset()) - paths, key=len):
         if not _still_owned(path, after):
             remove(merged, path)
     return merged, {who: owned for who, owned in after.items() if owned}

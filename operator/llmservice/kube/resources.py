@@ -12,6 +12,9 @@ from llmservice.api import service as api
 Manifest = dict[str, Any]
 """A Kubernetes object as the API server's JSON has it."""
 
+Manifests = list[Manifest]
+"""Objects, for signatures inside classes that have a method `list`."""
+
 
 @dataclass(frozen=True, order=True)
 class Resource:

@@ -19,11 +19,12 @@ class EngineMetrics:
 
     def stepped(self, status: EngineStatus, outputs: list[Output], seconds: float) -> None:
         """Counts one step of `seconds`."""
-        size = str(status.batch_size)
-        self._metrics.counter("llm_engine_steps_total", "Steps by batch size", batch_size=size).increment()
-        self._metrics.counter(
-            "llm_engine_step_seconds_total", "Seconds of computing by batch size", batch_size=size
-        ).increment(seconds)
+        if status.batch_size:  # a step may only drop what was cancelled
+            size = str(status.batch_size)
+            self._metrics.counter("llm_engine_steps_total", "Steps by batch size", batch_size=size).increment()
+            self._metrics.counter(
+                "llm_engine_step_seconds_total", "Seconds of computing by batch size", batch_size=size
+            ).increment(seconds)
         self._generated.increment(sum(len(output.token_ids) for output in outputs))
         self._prompt.increment(sum(output.num_input_tokens for output in outputs if output.finish_reason is not None))
         self._waiting.set(status.waiting)

@@ -99,6 +99,8 @@ class EngineServer:
         with contextlib.suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        for gate in list(self._gates.values()):
+            gate.close()
         self._place.slots(self.instance).unlink(missing_ok=True)
         return not self._loop.is_alive()
 

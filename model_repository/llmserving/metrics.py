@@ -2,7 +2,7 @@
 
 Every update of a Triton metric is a round trip from the model's process to the server, so the hot path only adds
 numbers up here and a thread of the exporter carries them over a few times a second. Each process labels its series
-with an `instance` of its own: Triton deletes a series when the first of the instances that made it goes.
+with a `process` of its own: Triton deletes a series when the first of the instances that made it goes.
 """
 
 from __future__ import annotations

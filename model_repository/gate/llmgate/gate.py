@@ -1,0 +1,176 @@
+"""Admits requests to engine instances, one by one or as batches, and watches for clients that leave."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from llmgate.client import Client, Fault
+from llmgate.gate_metrics import GateMetrics
+from llmgate.instances import Instances
+from llmgate.link import EngineGoneError, Link
+from llmgate.request import Prompt
+from llmgate.stream import Stream
+from llmserving.engine import Request
+from llmserving.parameters import MeetingPlace, Mode
+
+LOOK_SECONDS: Final = 0.1
+"""A look for cancellation is a round trip to the server, so each stream is looked at this seldom."""
+WATCH_SECONDS: Final = 0.05
+ENGINE_WAIT_SECONDS: Final = 10.0
+"""How long requests wait for an engine instance to come when there is none."""
+
+
+@dataclass
+class _Waiting:
+    prompt: Prompt
+    stream: Stream
+
+
+class Gate:
+    """The gate of one service in one process.
+
+    `revive` is called when an engine instance died, or none is there: it makes the server notice and start it again.
+    """
+
+    def __init__(
+        self,
+        place: MeetingPlace,
+        mode: Mode,
+        metrics: GateMetrics | None = None,
+        revive: Callable[[], None] = lambda: None,
+        engine_wait: float = ENGINE_WAIT_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._mode = mode
+        self._metrics = metrics or GateMetrics()
+        self._revive = revive
+        self._engine_wait = engine_wait
+        self._clock = clock
+        self._keys = itertools.count(1)
+        self._held = 0
+        self._ended = threading.Event()
+        self._lost = threading.Event()
+        self._instances = Instances(place, self._lost.set)
+        self._seen = clock()
+        self._watcher = threading.Thread(target=self._watch, name="watch", daemon=True)
+
+    def start(self) -> None:
+        """Connects to the instances there are and starts to watch."""
+        self._instances.discover()
+        self._watcher.start()
+
+    def close(self) -> None:
+        """Leaves every engine. Streams that were still inside fail."""
+        self._ended.set()
+        self._watcher.join(timeout=5)
+        self._instances.close()
+
+    def admit(self, requests: Sequence[tuple[Prompt, Client]]) -> None:
+        """Waits until each request is inside an engine, or was answered. In `Static` and `Dynamic` they go as one."""
+        waiting = [
+            _Waiting(prompt, Stream(client, prompt.stream, self._metrics, self._clock)) for prompt, client in requests
+        ]
+        self._held = len(waiting)
+        self._metrics.held.set(self._held)
+        if self._mode.runs_batches:
+            self._admit_batch(waiting)
+        else:
+            for one in waiting:
+                self._admit_group([one], batch=None)
+                self._held -= 1
+                self._metrics.held.set(self._held)
+        self._held = 0
+        self._metrics.held.set(0)
+
+    def _admit_batch(self, waiting: list[_Waiting]) -> None:
+        """A batch larger than an instance has slots goes in parts."""
+        links = self._instances.admitting()
+        most = max((link.slots.count for link in links), default=len(waiting)) or 1
+        for start in range(0, len(waiting), most):
+            self._admit_group(waiting[start : start + most], batch=next(self._keys))
+
+    def _admit_group(self, group: list[_Waiting], batch: int | None) -> None:
+        """Takes a slot for each and sends them together; those whose clients left meanwhile are dropped."""
+        while group := self._still_wanted(group):
+            taken = self._instances.take(len(group), LOOK_SECONDS)
+            if taken is None:
+                if self._no_engine():
+                    for one in group:
+                        one.stream.fail("no engine instance is running; try again later", Fault.UNAVAILABLE)
+                    return
+                continue
+            link, slots = taken
+            try:
+                if self._send(link, slots, group, batch):
+                    return
+            except EngineGoneError:
+                continue
+
+    def _send(self, link: Link, slots: list[int], group: list[_Waiting], batch: int | None) -> bool:
+        """Sends what is still wanted, giving back slots that are not needed. Raises EngineGoneError."""
+        wanted = self._still_wanted(group)
+        for slot in slots[len(wanted) :]:
+            link.slots.give(slot)
+        if not wanted:
+            return True
+        admissions = []
+        for slot, one in zip(slots, wanted, strict=False):
+            prompt = one.prompt
+            request = Request(
+                key=next(self._keys),
+                prompt=prompt.text,
+                messages=prompt.messages,
+                sampling=prompt.sampling,
+                batch=batch,
+                batch_size=len(wanted),
+            )
+            one.stream.next_look = self._clock() + LOOK_SECONDS
+            admissions.append((slot, request, one.stream))
+        link.admit(admissions)
+        for one in wanted:
+            one.stream.admitted()
+        return True
+
+    def _still_wanted(self, group: list[_Waiting]) -> list[_Waiting]:
+        """Ends those whose clients left, so that they never reach the engine."""
+        wanted = []
+        for one in group:
+            if one.stream.client_left():
+                one.stream.cancel()
+            else:
+                wanted.append(one)
+        return wanted
+
+    def _no_engine(self) -> bool:
+        if self._instances.admitting():
+            self._seen = self._clock()
+            return False
+        self._lost.set()
+        return self._clock() - self._seen > self._engine_wait
+
+    def _watch(self) -> None:
+        while not self._ended.wait(WATCH_SECONDS):
+            self._instances.discover()
+            if self._instances.admitting():
+                self._seen = self._clock()
+            if self._lost.is_set():
+                self._lost.clear()
+                self._revive()
+            self._look_for_cancelled()
+            self._metrics.free_slots.set(self._instances.free_slots())
+            self._metrics.admitted.set(sum(link.admitted for link in self._instances.links()))
+
+    def _look_for_cancelled(self) -> None:
+        now = self._clock()
+        for link in self._instances.links():
+            for key, stream in link.streams():
+                if now >= stream.next_look:
+                    stream.next_look = now + LOOK_SECONDS
+                    if stream.client_left():
+                        stream.next_look = float("inf")
+                        link.cancel(key)

@@ -1,0 +1,146 @@
+"""What a client sent -> an engine's `Request`, or an error that names the field."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from llmserving.engine import SamplingParameters
+
+MAX_TOKENS_LIMIT: Final = 1_048_576
+MAX_STOPS: Final = 64
+
+
+class InvalidRequestError(ValueError):
+    """The request cannot be understood; the message names the field and says what to write."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A parsed request: exactly one of `text` and `messages` is set."""
+
+    text: str | None
+    messages: tuple[dict[str, str], ...] | None
+    stream: bool
+    sampling: SamplingParameters
+
+
+def parse_request(inputs: Mapping[str, Any], parameters: Mapping[str, Any]) -> Prompt:
+    """Reads the input tensors' values, by name, and the request parameters.
+
+    Values are `bytes` or `bool`. A sampling parameter may come as a request parameter or in the JSON object
+    `sampling_parameters`, not in both. Raises `InvalidRequestError`.
+    """
+    text = _utf8("text_input", inputs["text_input"]) if "text_input" in inputs else None
+    messages = _messages(inputs["messages"]) if "messages" in inputs else None
+    if (text is None) == (messages is None):
+        raise InvalidRequestError("send exactly one of the inputs text_input and messages")
+    given: dict[str, Any] = {}
+    if "sampling_parameters" in inputs:
+        given = _json("sampling_parameters", inputs["sampling_parameters"])
+        if not isinstance(given, dict):
+            raise InvalidRequestError('sampling_parameters: must be a JSON object such as {"max_tokens": 32}')
+    both = sorted(given.keys() & parameters.keys())
+    if both:
+        raise InvalidRequestError(f"{both[0]}: is in sampling_parameters and a request parameter; send it once")
+    return Prompt(
+        text=text,
+        messages=messages,
+        stream=bool(inputs.get("stream", False)),
+        sampling=_sampling({**given, **parameters}),
+    )
+
+
+def _sampling(values: Mapping[str, Any]) -> SamplingParameters:
+    unknown = sorted(values.keys() - _READERS.keys())
+    if unknown:
+        raise InvalidRequestError(f"{unknown[0]}: no such sampling parameter; known are {', '.join(_READERS)}")
+    return SamplingParameters(**{key: _READERS[key](key, value) for key, value in values.items()})
+
+
+def _integer(minimum: int, maximum: int) -> Callable[[str, Any], int]:
+    def read(key: str, value: Any) -> int:
+        whole = int(value) if isinstance(value, float) and value.is_integer() else value
+        if isinstance(whole, bool) or not isinstance(whole, int) or not minimum <= whole <= maximum:
+            raise InvalidRequestError(f"{key}: must be a whole number from {minimum} to {maximum}, not {value!r}")
+        return whole
+
+    return read
+
+
+def _number(minimum: float, maximum: float, open_below: bool = False) -> Callable[[str, Any], float]:
+    def read(key: str, value: Any) -> float:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not minimum <= value <= maximum or (open_below and value == minimum):
+            above = f"above {minimum:g}" if open_below else f"from {minimum:g}"
+            raise InvalidRequestError(f"{key}: must be a number {above} to {maximum:g}, not {value!r}")
+        return float(value)
+
+    return read
+
+
+def _flag(key: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidRequestError(f"{key}: must be true or false, not {value!r}")
+    return value
+
+
+def _seed(key: str, value: Any) -> int | None:
+    return None if value is None else _integer(0, 2**63 - 1)(key, value)
+
+
+def _stop(key: str, value: Any) -> tuple[str, ...]:
+    values = [value] if isinstance(value, str) else value
+    strings = isinstance(values, list) and all(isinstance(item, str) and item for item in values)
+    if not strings or len(values) > MAX_STOPS:
+        raise InvalidRequestError(f"{key}: must be a string or a list of at most {MAX_STOPS} strings, none empty")
+    return tuple(values)
+
+
+def _token_ids(key: str, value: Any) -> tuple[int, ...]:
+    if not isinstance(value, list) or len(value) > MAX_STOPS:
+        raise InvalidRequestError(f"{key}: must be a list of at most {MAX_STOPS} token ids, not {value!r}")
+    return tuple(_integer(0, 2**31 - 1)(key, item) for item in value)
+
+
+_READERS: Final[dict[str, Callable[[str, Any], Any]]] = {
+    "max_tokens": _integer(1, MAX_TOKENS_LIMIT),
+    "temperature": _number(0, 100),
+    "top_p": _number(0, 1, open_below=True),
+    "top_k": _integer(0, 2**31 - 1),
+    "seed": _seed,
+    "stop": _stop,
+    "stop_token_ids": _token_ids,
+    "ignore_eos": _flag,
+}
+
+
+def _messages(raw: Any) -> tuple[dict[str, str], ...]:
+    messages = _json("messages", raw)
+    if not isinstance(messages, list) or not messages:
+        raise InvalidRequestError('messages: must be a JSON list such as [{"role": "user", "content": "Hi"}]')
+    for index, message in enumerate(messages):
+        for key in ("role", "content"):
+            if not isinstance(message, dict) or not isinstance(message.get(key), str):
+                raise InvalidRequestError(f"messages[{index}].{key}: must be a string")
+    return tuple({"role": message["role"], "content": message["content"]} for message in messages)
+
+
+def _json(name: str, raw: Any) -> Any:
+    try:
+        return json.loads(_utf8(name, raw))
+    except json.JSONDecodeError as error:
+        raise InvalidRequestError(f"{name}: is not JSON: {error}") from None
+    except RecursionError:
+        raise InvalidRequestError(f"{name}: is nested too deeply") from None
+
+
+def _utf8(name: str, raw: Any) -> str:
+    if isinstance(raw, str):
+        return raw
+    try:
+        return bytes(raw).decode()
+    except UnicodeDecodeError as error:
+        raise InvalidRequestError(f"{name}: is not UTF-8: {error}") from None

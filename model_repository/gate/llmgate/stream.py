@@ -1,0 +1,101 @@
+"""One admitted request in the gate, from its first token to its last."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+from llmgate.client import Client, Fault
+from llmgate.gate_metrics import GateMetrics, Outcome
+from llmserving.engine import FinishReason, Output
+
+
+class Stream:
+    """Relays what the engine gives to the client, token by token or, without `streaming`, all at the end.
+
+    `take` and `fail` belong to one thread, `client_left` to another: the lock keeps a look for cancellation away from
+    a response that ends the stream, since Triton frees what the look needs.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        streaming: bool,
+        metrics: GateMetrics,
+        clock: Callable[[], float],
+    ) -> None:
+        self.client = client
+        self.ended = False
+        self.next_look = 0.0
+        self._streaming = streaming
+        self._metrics = metrics
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._parts: list[Output] = []
+        self._arrived = clock()
+        self._first_token = 0.0
+        self._tokens = 0
+
+    def admitted(self) -> None:
+        """Counts the time until a slot was free."""
+        self._metrics.queue_seconds.observe(self._clock() - self._arrived)
+
+    def take(self, output: Output) -> None:
+        """Handles one output of the engine; after one with a finish reason the stream is ended."""
+        if output.token_ids:
+            if self._tokens == 0:
+                self._first_token = self._clock()
+                self._metrics.time_to_first_token.observe(self._first_token - self._arrived)
+            self._tokens += len(output.token_ids)
+        match output.finish_reason:
+            case None:
+                if self._streaming:
+                    self.client.token(output)
+                else:
+                    self._parts.append(output)
+            case FinishReason.CANCELLED:
+                self._end(self.client.end, Outcome.CANCELLED)
+            case FinishReason.ERROR:
+                self.fail(output.error, Fault.INVALID_ARG if output.invalid else Fault.INTERNAL)
+            case FinishReason.STOP | FinishReason.LENGTH:
+                whole = output if self._streaming else _joined([*self._parts, output])
+                self._end(lambda: self.client.last(whole), Outcome.COMPLETED)
+                self._count_latency()
+
+    def fail(self, message: str, fault: Fault) -> None:
+        """Answers with an error and ends the stream."""
+        outcome = Outcome.INVALID if fault is Fault.INVALID_ARG else Outcome.FAILED
+        self._end(lambda: self.client.fail(message, fault), outcome)
+
+    def cancel(self) -> None:
+        """Ends a stream whose client left before the engine saw it."""
+        self._end(self.client.end, Outcome.CANCELLED)
+
+    def client_left(self) -> bool:
+        """Whether the client left a stream that goes on."""
+        with self._lock:
+            return not self.ended and self.client.cancelled()
+
+    def _end(self, answer: Callable[[], None], outcome: Outcome) -> None:
+        with self._lock:
+            if self.ended:
+                return
+            self.ended = True
+            answer()
+        self._metrics.finished(outcome)
+
+    def _count_latency(self) -> None:
+        now = self._clock()
+        self._metrics.request_latency.observe(now - self._arrived)
+        if self._tokens > 1:
+            self._metrics.time_per_output_token.observe((now - self._first_token) / (self._tokens - 1))
+
+
+def _joined(parts: list[Output]) -> Output:
+    """One output with the text and tokens of all."""
+    return replace(
+        parts[-1],
+        text="".join(part.text for part in parts),
+        token_ids=tuple(token for part in parts for token in part.token_ids),
+    )

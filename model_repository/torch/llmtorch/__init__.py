@@ -1,0 +1,1 @@
+"""The torch engine: scheduler, block manager, model, attention and sampler, each readable alone."""

@@ -1,0 +1,78 @@
+"""The paged cache of keys and values: preallocated tensors, and how many blocks fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from llmtorch.config import ModelConfig
+from llmtorch.options import EngineOptions, OptionError
+
+
+class KVCache:
+    """Keys and values of all layers, each `[layers, blocks, block_size, kv_heads, head_dim]`.
+
+    Zeroed, not just allocated: a masked position weighs nothing, but 0 times NaN would still be NaN.
+    """
+
+    def __init__(
+        self, config: ModelConfig, num_blocks: int, block_size: int, dtype: torch.dtype, device: torch.device
+    ) -> None:
+        shape = (config.num_layers, num_blocks, block_size, config.num_kv_heads, config.head_dim)
+        self.keys = torch.zeros(shape, dtype=dtype, device=device)
+        self.values = torch.zeros(shape, dtype=dtype, device=device)
+
+    def layer(self, index: int) -> tuple[Tensor, Tensor]:
+        """Keys and values of one layer, each `[blocks, block_size, kv_heads, head_dim]`."""
+        return self.keys[index], self.values[index]
+
+
+def block_bytes(config: ModelConfig, block_size: int, dtype: torch.dtype) -> int:
+    """Bytes of one block over all layers, keys and values."""
+    return 2 * config.num_layers * block_size * config.kv_size * dtype.itemsize
+
+
+def number_of_blocks(
+    options: EngineOptions, config: ModelConfig, max_length: int, dtype: torch.dtype, device: torch.device
+) -> int:
+    """Blocks for every sequence at its longest, or as many as the memory left by the weights holds.
+
+    Raises `OptionError` when not even one block fits.
+    """
+    if options.cache_blocks is not None:
+        return options.cache_blocks
+    wanted = options.sequences * -(-max_length // options.block_size)
+    free = free_memory(options.memory_percent, device)
+    fitting = free // block_bytes(config, options.block_size, dtype)
+    if fitting < 1:
+        raise OptionError(
+            f"no memory is left for the KV cache ({free / 1e9:.2f} GB of {options.memory_percent} %): "
+            "raise spec.kvCache.memoryPercent or the memory limit, or use a smaller model or dtype"
+        )
+    return min(wanted, fitting)
+
+
+def free_memory(memory_percent: int, device: torch.device) -> int:
+    """Bytes that may still be taken when `memory_percent` of the device's memory may be used in all."""
+    if device.type == "cuda":
+        free, total = torch.cuda.mem_get_info(device)
+    else:
+        free, total = host_memory(Path("/proc/meminfo"), Path("/sys/fs/cgroup"))
+    return max(0, free - total * (100 - memory_percent) // 100)
+
+
+def host_memory(meminfo: Path, cgroup: Path) -> tuple[int, int]:
+    """Bytes free and in all, of the host or of the container's limit, whichever is tighter (cgroup v2)."""
+    fields = dict(line.split(":", 1) for line in meminfo.read_text(encoding="ascii").splitlines())
+    free = int(fields["MemAvailable"].split()[0]) * 1024
+    total = int(fields["MemTotal"].split()[0]) * 1024
+    limit = cgroup / "memory.max"
+    if limit.is_file() and (text := limit.read_text(encoding="ascii").strip()) != "max":
+        used = int((cgroup / "memory.current").read_text(encoding="ascii"))
+        # Pages of read files count as used, but the kernel gives them up first.
+        stat = dict(line.split() for line in (cgroup / "memory.stat").read_text(encoding="ascii").splitlines())
+        total = min(total, int(text))
+        free = min(free, int(text) - used + int(stat.get("inactive_file", 0)))
+    return max(0, free), total

@@ -1,0 +1,92 @@
+"""A Hugging Face folder -> the model's weights on the device, and what the processor offers."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from torch import Tensor
+
+from llmtorch.config import ModelConfig, ModelFormatError
+from llmtorch.model import CausalLM
+from llmtorch.options import EngineOptions, OptionError
+
+DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+
+
+def choose_device(name: str) -> torch.device:
+    """The device of the options; `auto` is the first CUDA device where there is one. Raises `OptionError`."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise OptionError(f"device {name!r} is unknown: write cpu, cuda or cuda:N") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise OptionError(f"device {name!r} is not there: torch sees no CUDA device; write cpu")
+    return device
+
+
+def choose_dtype(name: str, config: ModelConfig, device: torch.device) -> torch.dtype:
+    """The type to compute in. `auto` is the model's own on a GPU, float32 on a CPU. Raises `OptionError`."""
+    if name == "auto":
+        return torch.float32 if device.type == "cpu" else DTYPES.get(config.dtype, torch.float16)
+    if name not in DTYPES:
+        raise OptionError(f"dtype {name!r} is unknown: write auto or one of {', '.join(DTYPES)}")
+    return DTYPES[name]
+
+
+def choose_kv_dtype(name: str, dtype: torch.dtype) -> torch.dtype:
+    """The type of the KV cache; `Auto` is that of the model. Raises `OptionError` for one not supported."""
+    if name in ("Auto", "auto"):
+        return dtype
+    raise OptionError(f"KV cache dtype {name!r} is not supported by the torch engine: set spec.kvCache.dtype to Auto")
+
+
+def load_model(options: EngineOptions, config: ModelConfig, max_length: int, device: torch.device) -> CausalLM:
+    """Reads the weights of `options.model_path`. Raises `ModelFormatError` when files or tensors are missing."""
+    weights = read_weights(options.model_path, choose_dtype(options.dtype, config, device), device)
+    try:
+        return CausalLM(config, weights, max_length)
+    except KeyError as error:
+        raise ModelFormatError(
+            f"{options.model_path} lacks the tensor {error.args[0]}: its config.json and weights are not of one model"
+        ) from error
+
+
+def read_weights(folder: Path, dtype: torch.dtype, device: torch.device) -> dict[str, Tensor]:
+    """All tensors of a folder with one safetensors file or several, cast to `dtype`."""
+    weights: dict[str, Tensor] = {}
+    for path in weight_files(folder):
+        with safe_open(path, framework="pt", device=str(device)) as file:
+            for name in file.keys():  # noqa: SIM118 -- a safetensors file is no mapping
+                weights[name] = file.get_tensor(name).to(dtype)
+    return weights
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """`model.safetensors`, or the shards that `model.safetensors.index.json` names. Raises `ModelFormatError`."""
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+        missing = [name for name in names if not (folder / name).is_file()]
+        if missing:
+            raise ModelFormatError(f"{folder} lacks {', '.join(missing)}, which its index names: copy the whole model")
+        return [folder / name for name in names]
+    if (folder / "model.safetensors").is_file():
+        return [folder / "model.safetensors"]
+    raise ModelFormatError(f"{folder} holds no safetensors file: convert the model, or name its GGUF file as source")
+
+
+def processor_count(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
+    """Cores this process may use: its affinity, bounded by the container's CPU limit (cgroup v2)."""
+    cores = len(os.sched_getaffinity(0))
+    limit = cgroup / "cpu.max"
+    if limit.is_file():
+        quota, period = limit.read_text(encoding="ascii").split()
+        if quota != "max":
+            cores = min(cores, max(1, round(int(quota) / int(period))))
+    return cores

@@ -1,0 +1,71 @@
+"""What the engine is told at start, from the parameters of its `config.pbtxt`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from llmserving.parameters import Mode, Parameters
+
+DEFAULT_MAX_SEQUENCES = 16
+DEFAULT_MAX_BATCH_TOKENS = 2048
+BLOCK_SIZE = 16
+
+
+class OptionError(ValueError):
+    """An option that the engine cannot start with; the message names the option and what to write instead."""
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """Options of one engine instance.
+
+    `max_length` None is what the model says. `memory_percent` bounds weights plus KV cache, in percent of the memory of
+    the device. `cache_blocks` overrides the size that follows from it. `threads` None is one per core.
+    """
+
+    model_path: Path
+    mode: Mode = Mode.CONTINUOUS
+    max_sequences: int = DEFAULT_MAX_SEQUENCES
+    max_batch_tokens: int = DEFAULT_MAX_BATCH_TOKENS
+    max_length: int | None = None
+    dtype: str = "auto"
+    kv_dtype: str = "Auto"
+    memory_percent: int = 90
+    block_size: int = BLOCK_SIZE
+    cache_blocks: int | None = None
+    device: str = "auto"
+    threads: int | None = None
+    chat_template: str | None = None
+
+    @property
+    def sequences(self) -> int:
+        """Sequences that run at once; mode `None` runs them one at a time."""
+        return 1 if self.mode is Mode.NONE else self.max_sequences
+
+    @property
+    def token_budget(self) -> int:
+        """Tokens of one step. A step takes at least one token of every running sequence."""
+        return max(self.max_batch_tokens, self.sequences)
+
+    @classmethod
+    def from_parameters(cls, parameters: Parameters, device: str = "auto") -> EngineOptions:
+        """The options in a model's `parameters`. Raises `ParameterError`; keys of others are left alone."""
+
+        def count(key: str) -> int | None:
+            return parameters.integer(key, minimum=1) if parameters.text(key, "") else None
+
+        return cls(
+            model_path=Path(parameters.text("model_path")),
+            mode=parameters.mode(),
+            max_sequences=parameters.integer("max_sequences", DEFAULT_MAX_SEQUENCES, minimum=1),
+            max_batch_tokens=parameters.integer("max_batch_tokens", DEFAULT_MAX_BATCH_TOKENS, minimum=1),
+            max_length=count("max_length"),
+            dtype=parameters.text("dtype", "auto"),
+            kv_dtype=parameters.text("kv_dtype", "Auto"),
+            memory_percent=parameters.integer("memory_percent", 90, minimum=1),
+            cache_blocks=count("cache_blocks"),
+            device=parameters.text("device", device),
+            threads=count("threads"),
+            chat_template=parameters.text("chat_template", "") or None,
+        )

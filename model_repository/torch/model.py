@@ -1,0 +1,50 @@
+"""Triton's entry to the torch engine: opens it for the gates of its service. No client sends requests here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import triton_python_backend_utils as pb_utils
+
+from llmserving.engine_metrics import EngineMetrics
+from llmserving.engine_server import EngineServer
+from llmserving.metrics import TritonMetrics
+from llmserving.parameters import MeetingPlace, Parameters
+from llmtorch.engine import TorchEngine
+from llmtorch.options import EngineOptions
+
+
+class TritonPythonModel:
+    """One instance of the engine in a process of its own."""
+
+    def initialize(self, args: Mapping[str, str]) -> None:
+        """Loads the weights; what goes wrong is Triton's load error, in words."""
+        parameters = Parameters.from_model_config(args["model_config"])
+        engine = TorchEngine(EngineOptions.from_parameters(parameters, device=_device(args)))
+        slots = parameters.integer("slots", minimum=1)
+        labels = {"model": args["model_name"], "version": args["model_version"]}
+        self._exporter = TritonMetrics(pb_utils.MetricFamily, labels)
+        self._server = EngineServer(engine, MeetingPlace.of(parameters), slots, EngineMetrics(self._exporter))
+        self._server.start()
+
+    def execute(self, requests: Sequence[Any]) -> None:
+        """Answers a client that calls the engine instead of the gate."""
+        error = pb_utils.TritonError("this model takes no requests: call the model with the service's name")
+        for request in requests:
+            request.get_response_sender().send(
+                pb_utils.InferenceResponse(error=error), flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
+            )
+
+    def finalize(self) -> None:
+        """Ends admission and returns when every sequence has its answer."""
+        self._server.stop()
+        self._exporter.close()
+
+
+def _device(args: Mapping[str, str]) -> str:
+    """The device Triton gave to this instance; an instance of KIND_MODEL chooses itself."""
+    kind = args["model_instance_kind"]
+    if kind == "GPU":
+        return f"cuda:{args['model_instance_device_id']}"
+    return "cpu" if kind == "CPU" else "auto"

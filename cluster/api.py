@@ -67,9 +67,8 @@ class Api:
         except urllib.error.HTTPError as error:
             if error.code == 404 and request.get_method() == "DELETE":
                 raise
-            raise OSError(
-                f"{request.get_method()} {request.full_url}: {error.read().decode(errors='replace')}"
-            ) from error
+            message = error.read().decode(errors="replace")
+            raise OSError(f"{request.get_method()} {request.full_url}: {message}") from error
 
 
 def healthy(url: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -78,8 +77,8 @@ def _folder(settings: Settings, name: str) -> Path:
 
 def _build_kubernetes(settings: Settings, folder: Path) -> None:
     major, minor, _ = KUBERNETES_VERSION.removeprefix("v").split(".")
-    version = "k8s.io/component-base/version"
-    flags = f"-s -w -X {version}.gitVersion={KUBERNETES_VERSION} -X {version}.gitMajor={major} -X {version}.gitMinor={minor}"
+    stamps = {"gitVersion": KUBERNETES_VERSION, "gitMajor": major, "gitMinor": minor}
+    flags = "-s -w " + " ".join(f"-X k8s.io/component-base/version.{key}={value}" for key, value in stamps.items())
     run(
         [go(), "build", "-ldflags", flags, "-o", folder / "kubernetes", "."],
         log_path(settings, "kubernetes"),
@@ -103,14 +102,12 @@ def go() -> str:
     """The Go compiler; raises ClusterError when there is none."""
     found = shutil.which("go") or shutil.which("go", path="/usr/local/go/bin")
     if found is None:
-        raise ClusterError(
-            "Go 1.25 or later is needed to build Kubernetes: install it from https://go.dev/dl and put it in PATH"
-        )
+        raise ClusterError("Go 1.25 or later builds Kubernetes here: install it from https://go.dev/dl, put it in PATH")
     return found
 
 
 def _link(link: Path, target: Path) -> None:
-    if link.is_symlink() and Path(os.readlink(link)) == target:
+    if link.is_symlink() and link.readlink() == target:
         return
     fresh = link.with_name(f".{link.name}.new")
     fresh.unlink(missing_ok=True)

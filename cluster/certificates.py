@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 from pathlib import Path
 
 from cluster.settings import Settings
@@ -50,10 +49,7 @@ def pki(settings: Settings) -> Path:
 def _authority(folder: Path) -> None:
     config = _extensions(folder / "ca.cnf", ["basicConstraints=critical,CA:TRUE", "keyUsage=keyCertSign,cRLSign"])
     key, certificate = folder / "ca.key", folder / ".ca.crt.new"
-    answer(
-        ["openssl", "req", "-x509", *KEY, "-config", config, "-subj", "/CN=llmservice-cluster"]
-        + ["-days", DAYS, "-keyout", key, "-out", certificate]
-    )
+    _request(config, "/CN=llmservice-cluster", key, certificate, ())
     certificate.rename(folder / "ca.crt")
 
 
@@ -74,11 +70,14 @@ def _certificate(folder: Path, name: str, subject: str, names: tuple[str, ...], 
         extensions.append("subjectAltName=" + ",".join(alternatives))
     config = _extensions(folder / f"{name}.cnf", extensions)
     fresh = folder / f".{name}.crt.new"
-    answer(
-        ["openssl", "req", "-x509", *KEY, "-config", config, "-subj", subject, "-days", DAYS]
-        + ["-CA", folder / "ca.crt", "-CAkey", folder / "ca.key", "-keyout", folder / f"{name}.key", "-out", fresh]
-    )
+    authority = ("-CA", folder / "ca.crt", "-CAkey", folder / "ca.key")
+    _request(config, subject, folder / f"{name}.key", fresh, authority)
     fresh.rename(certificate)
+
+
+def _request(config: Path, subject: str, key: Path, certificate: Path, authority: tuple[str | Path, ...]) -> None:
+    output = ("-days", DAYS, "-keyout", key, "-out", certificate)
+    answer(["openssl", "req", "-x509", *KEY, "-config", config, "-subj", subject, *authority, *output])
 
 
 def _extensions(path: Path, extensions: list[str]) -> Path:
@@ -108,6 +107,6 @@ def _write_kubeconfig(settings: Settings, name: str, path: Path, address: str, p
     if path.exists() and path.read_text() == text:
         return
     fresh = path.with_name(f".{path.name}.new")
-    with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(text)
+    fresh.touch(mode=0o600)
+    fresh.write_text(text)
     fresh.rename(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from cluster import lifecycle
+from cluster import images, lifecycle
 from cluster.errors import ClusterError
 from cluster.lifecycle import Tier
 from cluster.progress import say
@@ -61,6 +61,18 @@ def _environment(settings: Settings, _: argparse.Namespace) -> int:
     return 0
 
 
+def _images_build(settings: Settings, options: argparse.Namespace) -> int:
+    for name in options.names or images.IMAGES:
+        print(images.build(settings, name))
+    return 0
+
+
+def _images_load(settings: Settings, options: argparse.Namespace) -> int:
+    for name in options.names or images.IMAGES:
+        images.load(settings, name)
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python3 -m cluster", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -76,6 +88,16 @@ def _parser() -> argparse.ArgumentParser:
     command("status", _status, "say what runs")
     command("kubeconfig", _kubeconfig, "print the path of the kubeconfig")
     command("env", _environment, "print shell lines that put kubectl, helm and the kubeconfig into reach")
+    image_commands = command("images", _images_build, "build and load the project's images").add_subparsers(
+        required=True, metavar="COMMAND"
+    )
+    for name, function, text in (
+        ("build", _images_build, "build images whose inputs changed (default: all)"),
+        ("load", _images_load, "build images and put them into the running cluster (default: all)"),
+    ):
+        added = image_commands.add_parser(name, help=text, description=text)
+        added.add_argument("names", nargs="*", choices=[[], *images.IMAGES], metavar="NAME")
+        added.set_defaults(run=function)
     return parser
 
 

@@ -69,6 +69,7 @@ def _up(settings: Settings, tier: Tier) -> list[str]:
     api = Api(settings, address, chosen["api"])
     if tier is Tier.FULL:
         node.publish_dns(settings, api)
+        node.provide_pause_image(settings)
     started += _start(settings, second)
     if tier is Tier.FULL:
         node.wait_ready(settings, api)

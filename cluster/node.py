@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cluster import cgroups, network, processes
+from cluster import cgroups, network, pause, processes, store
 from cluster.api import Api, healthy
 from cluster.certificates import pki
 from cluster.errors import ClusterError
@@ -17,7 +17,6 @@ from cluster.settings import Settings
 from cluster.shell import answer, tail
 
 CNI_PROGRAMS = "/usr/lib/cni"
-PAUSE_IMAGE = "localhost/pause:1"
 NODE_LABELS = "triton-llm.dev/pool=cpu"
 NODE_SECONDS = 90.0
 
@@ -59,6 +58,12 @@ def publish_dns(settings: Settings, api: Api) -> None:
     _apply(api, f"{group}/v1", "ClusterRole", "clusterroles", "system:coredns", {"rules": rules})
     binding = {"roleRef": role, "subjects": [subject]}
     _apply(api, f"{group}/v1", "ClusterRoleBinding", "clusterrolebindings", "system:coredns", binding)
+
+
+def provide_pause_image(settings: Settings) -> None:
+    """The sandbox image, without which no pod starts."""
+    if pause.IMAGE not in store.images(settings):
+        store.import_archive(settings, pause.archive(settings))
 
 
 def wait_ready(settings: Settings, api: Api) -> None:
@@ -198,7 +203,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
 [ttrpc]
   address = "{settings.containerd_socket}.ttrpc"
 [{cri}]
-  sandbox_image = "{PAUSE_IMAGE}"
+  sandbox_image = "{pause.IMAGE}"
   restrict_oom_score_adj = true
   netns_mounts_under_state_dir = true
   stream_server_address = "127.0.0.1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from cluster.errors import ClusterError
@@ -14,7 +14,7 @@ TAIL_LINES = 15
 
 
 def run(
-    command: Sequence[str | Path],
+    command: Iterable[str | Path],
     log: Path,
     *,
     environment: Mapping[str, str] | None = None,
@@ -51,7 +51,7 @@ def run(
         )
 
 
-def answer(command: Sequence[str | Path], *, environment: Mapping[str, str] | None = None, text: str = "") -> str:
+def answer(command: Iterable[str | Path], *, environment: Mapping[str, str] | None = None, text: str = "") -> str:
     """What a quick program prints; raises ClusterError with its complaint when it fails."""
     arguments = [str(argument) for argument in command]
     try:
@@ -77,3 +77,12 @@ def tail(log: Path, lines: int = TAIL_LINES) -> str:
     except FileNotFoundError:
         return ""
     return "\n".join(f"    {line}" for line in text.splitlines()[-lines:])
+
+
+def succeeds(command: Iterable[str | Path]) -> bool:
+    """Whether a quick program exits with 0."""
+    try:
+        answer(command)
+    except ClusterError:
+        return False
+    return True

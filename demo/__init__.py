@@ -1,0 +1,1 @@
+"""`make demo`: the main job, step by step, each step a line that a reader can copy."""

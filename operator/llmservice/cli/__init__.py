@@ -1,0 +1,1 @@
+"""`llmservice` and `kubectl llmservice`."""

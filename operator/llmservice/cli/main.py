@@ -1,0 +1,160 @@
+"""The command line: one function a command, each in a module of its own, imported only when it runs."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+app = typer.Typer(
+    name="llmservice",
+    help="Language models on NVIDIA Triton, from LLMService objects.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+repository_app = typer.Typer(help="The Triton repository inside a pod.", no_args_is_help=True)
+app.add_typer(repository_app, name="repository")
+
+
+class OutputFormat(StrEnum):
+    """How results are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+Files = Annotated[list[Path], typer.Argument(help="YAML files; - reads standard input.", show_default=False)]
+Output = Annotated[OutputFormat, typer.Option("--output", help="text or json.")]
+Fleet = Annotated[Path | None, typer.Option("--fleet", help="Fleet defaults (the chart's fleet.yaml).")]
+Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="Namespace; the context's when omitted.")]
+Context = Annotated[str | None, typer.Option("--context", help="kubeconfig context.")]
+Kubeconfig = Annotated[Path | None, typer.Option("--kubeconfig", help="kubeconfig file.", envvar="KUBECONFIG")]
+
+FILES_ARE_PBTXT: Final = "Files are config.pbtxt instead of LLMServices: explain what Triton refuses or gets wrong."
+
+
+@app.command()
+def validate(
+    files: Files,
+    pbtxt: Annotated[bool, typer.Option("--pbtxt", help=FILES_ARE_PBTXT)] = False,
+    output: Output = OutputFormat.TEXT,
+) -> None:
+    """Check files as the API server and the operator would: errors, warnings, and what to write instead."""
+    from llmservice.cli.validate import validate_pbtxt, validate_services
+
+    check = validate_pbtxt if pbtxt else validate_services
+    raise typer.Exit(check(files, as_json=output is OutputFormat.JSON))
+
+
+@app.command()
+def render(
+    file: Annotated[Path, typer.Argument(help="File with LLMServices; - reads standard input.", show_default=False)],
+    output_dir: Annotated[Path | None, typer.Option("--output-dir", "-o", help="Write files here, else print.")] = None,
+    manifests: Annotated[bool, typer.Option("--manifests", help="The Kubernetes objects as well.")] = False,
+    fleet: Fleet = None,
+    output: Output = OutputFormat.TEXT,
+) -> None:
+    """Show what the operator would make of a file: the Triton repository and, on request, the manifests."""
+    from llmservice.cli.render import render_files
+
+    render_files(
+        file, output_dir=output_dir, manifests=manifests, fleet_file=fleet, as_json=output is OutputFormat.JSON
+    )
+
+
+@app.command()
+def status(
+    name: Annotated[str, typer.Argument(help="Name of the LLMService.", show_default=False)],
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+    output: Output = OutputFormat.TEXT,
+) -> None:
+    """Tell how a service is: conditions with the next action, knobs, revisions, start-up times, recent events."""
+    from llmservice.cli.status import show_status
+
+    show_status(name, namespace, context, kubeconfig, as_json=output is OutputFormat.JSON)
+
+
+@app.command()
+def crds() -> None:
+    """Print the CustomResourceDefinition, ready for `kubectl apply --server-side -f -`."""
+    from llmservice.cli.crds import print_crds
+
+    print_crds()
+
+
+@repository_app.command("write")
+def repository_write(
+    rendered: Annotated[Path, typer.Option(help="Folder with the rendered files (the mounted ConfigMap).")],
+    repository: Annotated[Path, typer.Option(help="Folder that becomes the Triton repository.")],
+) -> None:
+    """Lay out the Triton repository from its rendered files and the code of gate and engine (the init container)."""
+    from llmservice.cli.repository import write_repository
+
+    write_repository(rendered, repository)
+
+
+@app.command("operator")
+def operator_command(
+    fleet: Fleet = None,
+    operator_key_file: Annotated[Path | None, typer.Option(help="File with the key of the restricted APIs.")] = None,
+    namespace: Annotated[list[str] | None, typer.Option("--namespace", help="Watch only this one; repeatable.")] = None,
+    lease_name: Annotated[str, typer.Option(help="Name of the leader's Lease.")] = "llmservice-operator",
+    lease_seconds: Annotated[int, typer.Option(min=3, help="How long leadership lasts unrenewed.")] = 15,
+    renew_seconds: Annotated[
+        int, typer.Option(min=2, help="The leader gives up after this long without renewal.")
+    ] = 10,
+    retry_seconds: Annotated[int, typer.Option(min=1, help="Pause between attempts.")] = 2,
+    port: Annotated[int, typer.Option(help="Port of /healthz, /readyz and /metrics.")] = 8080,
+    log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+) -> None:
+    """Run the operator (what the chart's Deployment runs)."""
+    from llmservice.cli.operator import run_operator
+
+    if renew_seconds >= lease_seconds:
+        raise typer.BadParameter("--renew-seconds must be below --lease-seconds, or two replicas may lead at once")
+    run_operator(
+        fleet=fleet,
+        operator_key_file=operator_key_file,
+        namespaces=tuple(namespace or ()),
+        lease_name=lease_name,
+        lease_seconds=lease_seconds,
+        renew_seconds=renew_seconds,
+        retry_seconds=retry_seconds,
+        port=port,
+        log_level=log_level,
+        context=context,
+        kubeconfig=kubeconfig,
+    )
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        from llmservice import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    _version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Print the version.")
+    ] = False,
+) -> None:
+    """Language models on NVIDIA Triton, from LLMService objects."""
+
+
+def main() -> None:
+    """Entry point of `llmservice` and of the kubectl plugin, which is the same program under another name."""
+    app(prog_name="kubectl llmservice" if Path(sys.argv[0]).name.startswith("kubectl-") else "llmservice")
+
+
+if __name__ == "__main__":
+    main()

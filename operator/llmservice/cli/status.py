@@ -1,0 +1,166 @@
+"""`llmservice status`: how a service is, for a person."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import typer
+import yaml
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from llmservice.api.duration import format_duration
+from llmservice.api.status import ConditionStatus, LLMServiceStatus
+from llmservice.cli.documents import fail
+from llmservice.kube.errors import KubeError
+from llmservice.kube.real import connect
+from llmservice.kube.resources import EVENT, LLM_SERVICE, Manifest
+
+RECENT_EVENTS = 8
+_COLORS = {ConditionStatus.TRUE: "green", ConditionStatus.FALSE: "red", ConditionStatus.UNKNOWN: "yellow"}
+_BAD_WHEN_TRUE = {"Degraded", "Progressing"}
+
+
+def show_status(
+    name: str, namespace: str | None, context: str | None, kubeconfig: Path | None, *, as_json: bool
+) -> None:
+    """Prints the status of one service. Ends the command with one clear error where there is none."""
+    where = namespace or _context_namespace(kubeconfig, context)
+    try:
+        service, events = asyncio.run(_read(name, where, context, kubeconfig))
+    except KubeError as error:
+        raise fail(str(error)) from error
+    if service is None:
+        raise fail(f"there is no LLMService {name!r} in namespace {where!r}")
+    if as_json:
+        typer.echo(json.dumps({"status": service.get("status") or {}, "events": events}, indent=2))
+    else:
+        Console().print(status_view(service, events))
+
+
+async def _read(
+    name: str, namespace: str, context: str | None, kubeconfig: Path | None
+) -> tuple[Manifest | None, list[Manifest]]:
+    client = await connect(kubeconfig, context)
+    try:
+        service = await client.get(LLM_SERVICE, namespace, name)
+        selector = f"involvedObject.kind=LLMService,involvedObject.name={name}"
+        events = await client.list(EVENT, namespace, field_selector=selector) if service else []
+    finally:
+        await client.close()
+    return service, sorted(events, key=_seen_at)[-RECENT_EVENTS:]
+
+
+def _seen_at(event: Manifest) -> str:
+    return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
+
+
+def _context_namespace(kubeconfig: Path | None, context: str | None) -> str:
+    """The namespace of the context in the kubeconfig; `default` where it names none."""
+    try:
+        config = yaml.safe_load((kubeconfig or Path.home() / ".kube" / "config").read_text(encoding="utf-8")) or {}
+    except (OSError, yaml.YAMLError):
+        return "default"
+    wanted = context or config.get("current-context")
+    for entry in config.get("contexts") or ():
+        if entry.get("name") == wanted:
+            return str(entry.get("context", {}).get("namespace") or "default")
+    return "default"
+
+
+def status_view(service: Manifest, events: list[Manifest]) -> Group:
+    """The whole page: headline, conditions, knobs, start-up, revisions, warnings, events."""
+    status = LLMServiceStatus.model_validate(service.get("status") or {})
+    metadata = service["metadata"]
+    parts: list[Text | Table] = [_headline(f"{metadata.get('namespace', 'default')}/{metadata['name']}", status)]
+    if (status.observed_generation or 0) < metadata.get("generation", 0):
+        parts.append(Text("The operator has not yet seen the latest spec.", style="yellow"))
+    parts.append(_conditions(status))
+    parts += [Text(line) for line in (_knobs(status), _signals(status), _startup(status)) if line]
+    parts += [_revisions(status)] if len(status.revisions) > 1 else []
+    parts += [Text(f"warning: {warning}", style="yellow") for warning in status.warnings]
+    parts += [_events(events)] if events else []
+    return Group(*parts)
+
+
+def _headline(key: str, status: LLMServiceStatus) -> Text:
+    line = Text(f"{key}: ", style="bold")
+    line.append(status.summary or "not seen by the operator yet")
+    details = [
+        f"{status.replicas_summary} replicas" if status.replicas_summary else "",
+        status.model or "",
+        f"pool {status.pool}" if status.pool else "",
+        f"revision {status.revision.name}" if status.revision else "",
+    ]
+    line.append("  " + ", ".join(filter(None, details)), style="dim")
+    return line
+
+
+def _conditions(status: LLMServiceStatus) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("CONDITION", "STATUS", "REASON", "MESSAGE"):
+        table.add_column(column, overflow="fold")
+    for condition in status.conditions:
+        color = _COLORS[condition.status]
+        if condition.type in _BAD_WHEN_TRUE and condition.status is not ConditionStatus.UNKNOWN:
+            color = "green" if condition.status is ConditionStatus.FALSE else "yellow"
+        table.add_row(condition.type, Text(condition.status, style=color), condition.reason, condition.message)
+    return table
+
+
+def _knobs(status: LLMServiceStatus) -> str:
+    knobs = status.knobs
+    if knobs is None:
+        return ""
+    delay = format_duration(knobs.max_queue_delay) if knobs.max_queue_delay is not None else "-"
+    return (
+        f"knobs: delay {delay}, engine instances {knobs.engine_instances}, "
+        f"slots {knobs.slots}, replicas {knobs.replicas}"
+    )
+
+
+def _signals(status: LLMServiceStatus) -> str:
+    signals = status.signals
+    if signals is None:
+        return ""
+    parts = [
+        f"queue {signals.queue_depth:g}" if signals.queue_depth is not None else "",
+        f"TTFT p99 {format_duration(signals.time_to_first_token_p99)}" if signals.time_to_first_token_p99 else "",
+        f"{signals.tokens_per_second:g} tokens/s" if signals.tokens_per_second is not None else "",
+    ]
+    shown = ", ".join(filter(None, parts))
+    return f"signals: {shown} (from {signals.source or 'nowhere yet'})" if shown else ""
+
+
+def _startup(status: LLMServiceStatus) -> str:
+    phases = status.startup.phases if status.startup else []
+    return (
+        "start: "
+        + ", ".join(
+            f"{phase.name} {phase.seconds:g} s" if phase.seconds is not None else f"{phase.name} …" for phase in phases
+        )
+        if phases
+        else ""
+    )
+
+
+def _revisions(status: LLMServiceStatus) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("REVISION", "READY", "IMAGE"):
+        table.add_column(column, overflow="fold")
+    for revision in status.revisions:
+        mark = " (wanted)" if revision.current else ""
+        table.add_row(revision.name + mark, f"{revision.ready_replicas}/{revision.replicas}", revision.image)
+    return table
+
+
+def _events(events: list[Manifest]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in ("SEEN", "TYPE", "EVENT", "MESSAGE"):
+        table.add_column(column, overflow="fold")
+    for event in events:
+        table.add_row(_seen_at(event), event.get("type", ""), event.get("reason", ""), event.get("message", ""))
+    return table

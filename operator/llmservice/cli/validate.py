@@ -1,0 +1,69 @@
+"""`llmservice validate`: the API's and the renderer's findings on files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import typer
+
+from llmservice.api.validation import Finding, validate
+from llmservice.cli.documents import read_services, read_text
+from llmservice.repository.lint import lint_pbtxt
+
+
+@dataclass(frozen=True)
+class Row:
+    """One finding as it is printed."""
+
+    source: str
+    severity: str
+    code: str
+    where: str
+    message: str
+
+
+def validate_services(files: list[Path], *, as_json: bool) -> int:
+    """Prints what is wrong with the LLMServices of `files`. Returns the exit code: 0 valid, 1 not."""
+    rows: list[Row] = []
+    labels: list[str] = []
+    for document in read_services(files):
+        findings = validate(document.manifest)
+        labels.append(document.label)
+        rows += [_row(document.label, "error", finding) for finding in findings.errors]
+        rows += [_row(document.label, "warning", finding) for finding in findings.warnings]
+    return _report(labels, rows, as_json=as_json)
+
+
+def validate_pbtxt(files: list[Path], *, as_json: bool) -> int:
+    """Prints what Triton would refuse or get wrong in some config.pbtxt files. Returns the exit code."""
+    rows = [
+        Row(str(path), finding.severity, finding.code, f"line {finding.line}" if finding.line else "", finding.text)
+        for path in files
+        for finding in lint_pbtxt(read_text(path), str(path))
+    ]
+    return _report([str(path) for path in files], rows, as_json=as_json)
+
+
+def _row(label: str, severity: str, finding: Finding) -> Row:
+    text = f"{finding.message} {finding.remedy}".strip()
+    return Row(label, severity, finding.code, finding.field_path, text)
+
+
+def _report(labels: list[str], rows: Iterable[Row], *, as_json: bool) -> int:
+    rows = list(rows)
+    failed = any(row.severity == "error" for row in rows)
+    if as_json:
+        typer.echo(json.dumps({"valid": not failed, "findings": [asdict(row) for row in rows]}, indent=2))
+        return int(failed)
+    for label in labels:
+        mine = [row for row in rows if row.source == label]
+        bad = any(row.severity == "error" for row in mine)
+        typer.secho(f"{label}: {'invalid' if bad else 'valid'}", fg=typer.colors.RED if bad else typer.colors.GREEN)
+        for row in mine:
+            color = typer.colors.RED if row.severity == "error" else typer.colors.YELLOW
+            typer.secho(f"  {row.severity}", fg=color, nl=False)
+            typer.echo(f" {row.where}: {row.message} [{row.code}]" if row.where else f" {row.message} [{row.code}]")
+    return int(failed)

@@ -85,7 +85,7 @@ class TorchOptions(ApiModel):
             code="own-length-buckets",
             expression="self.lengthBuckets.isSorted() "
             "&& self.lengthBuckets.all(a, self.lengthBuckets.exists_one(b, b == a))",
-            message='"length buckets must ascend, each once, such as [32, 64, 128]"',
+            message='"length buckets must ascend without repeats: write them as [32, 64, 128]"',
             field_path=".lengthBuckets",
         ),
     )

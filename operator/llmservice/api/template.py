@@ -147,7 +147,7 @@ class PodTemplate(ApiModel):
             code="own-mount-volume",
             expression="!has(self.volumeMounts) || self.volumeMounts.all(m, has(self.volumes) "
             "&& self.volumes.exists(v, v.name == m.name))",
-            message='"every volume mount needs an entry of the same name in template.volumes"',
+            message='"a volume mount names no volume: write an entry of the same name into template.volumes"',
             field_path=".volumeMounts",
         ),
         Rule(

@@ -1,0 +1,32 @@
+"""A spec for every warning, used here (Python) and there (kubectl apply on a real API server)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+HUB: Final = {"huggingFace": {"repo": "owner/name", "revision": "main"}}
+
+WARNING_CASES: Final[dict[str, dict[str, Any]]] = {
+    "trap-levels-off": {"batching": {"priorities": {"levels": 0, "default": 1}}},
+    "trap-max-size-per-level": {"batching": {"priorities": {"levels": 2, "default": 1}, "queue": {"maxSize": 8}}},
+    "trap-prefetching-off": {"batching": {"priorities": {"levels": 1, "default": 1}}},
+    "trap-full-queue-uncounted": {"batching": {"queue": {"maxSize": 8}}},
+    "trap-queue-timeout": {"batching": {"queue": {"timeout": "5s"}}},
+    "trap-priority-generate": {"batching": {"priorities": {"levels": 2, "default": 1}}},
+    "trap-preferred-sizes": {"batching": {"mode": "Dynamic", "preferredBatchSizes": [4]}},
+    "trap-preferred-below-maximum": {"batching": {"mode": "Dynamic", "preferredBatchSizes": [4], "maxSequences": 8}},
+    "trap-preserve-ordering": {"batching": {"preserveOrdering": True}},
+    "trap-delay-continuous": {"batching": {"maxQueueDelay": "5ms"}},
+    "trap-mode-none": {"batching": {"mode": "None", "maxSequences": 8}},
+    "trap-replicas-and-scaling": {"replicas": 1, "scaling": {"maxReplicas": 2}},
+    "trap-unpinned-model": {"model": {"source": HUB}},
+    "trap-unpinned-image": {"engine": {"image": "registry.example/triton"}},
+    "idle-backend": {"engine": {"backend": "vllm"}},
+    "idle-tuning": {"tuning": {"mode": "Auto"}},
+    "idle-autoscaling": {"scaling": {"maxReplicas": 2}},
+    "idle-objectives": {"objectives": {"latency": {"p99": "5s"}}},
+    "idle-canary": {"replicas": 3},
+    "idle-kv-cache-dtype": {"kvCache": {"dtype": "fp8_e4m3"}},
+    "idle-source-s3": {"model": {"source": {"s3": {"bucket": "models"}}}},
+    "idle-tokenizer-path": {"model": {"tokenizer": {"path": "tokenizer"}}},
+}

@@ -11,13 +11,13 @@ from datetime import timedelta
 from typing import Final
 
 from llmservice.api.reasons import Reason
+from llmservice.changes.rollout import RevisionState, RolloutStep, next_step
 from llmservice.diagnose.chain import pod_finding
 from llmservice.diagnose.finding import Evidence, Finding
 from llmservice.kube import resources
 from llmservice.kube.differs import needs_apply
 from llmservice.kube.resources import Manifest, Resource
 from llmservice.reconcile.intent import Blocked, Intent
-from llmservice.reconcile.rollout import RevisionState, RolloutStep, next_step
 from llmservice.reconcile.world import REVISION_LABEL, World
 from llmservice.workload.deployment import with_replicas
 from llmservice.workload.names import revision_name

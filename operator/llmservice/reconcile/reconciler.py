@@ -23,6 +23,7 @@ from llmservice.reconcile.conditions import read_conditions, settle, transitions
 from llmservice.reconcile.decide import LATER, SOON, Decision, decide
 from llmservice.reconcile.intent import Blocked, Intent, intend
 from llmservice.reconcile.live import LiveChanges, metrics_url
+from llmservice.reconcile.log_context import about, note_generation
 from llmservice.reconcile.observe import namespace_terminating, observe, observe_strangers, observe_troubles
 from llmservice.reconcile.report import Report, differs, report, status_manifest
 from llmservice.reconcile.tell import tell
@@ -59,11 +60,12 @@ class Reconciler:
 
     async def reconcile(self, key: Key) -> timedelta | None:
         """One pass. Answers when to look again unasked; raises what the queue shall retry."""
-        try:
-            return await self._pass(key)
-        except NotLeadingError:
-            log.warning("pass ended: not leading any more")
-            return None
+        with about(key):
+            try:
+                return await self._pass(key)
+            except NotLeadingError:
+                log.warning("pass ended: not leading any more")
+                return None
 
     async def _pass(self, key: Key) -> timedelta | None:
         try:
@@ -73,6 +75,7 @@ class Reconciler:
         if world.service is None:
             self._forget(key)
             return None
+        note_generation(world.generation)
         if self._is_stale(world):
             return SOON
         intent = self._intend(world)

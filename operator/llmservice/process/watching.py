@@ -1,0 +1,48 @@
+"""Runs kopf in a thread of its own.
+
+Embedded in the operator's own loop, kopf would replace its signal handlers and, at its end, cancel every task that was
+started after it: passes in flight and the renewal of the Lease. In a thread it has a loop of its own to do so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import kopf
+
+from llmservice.handlers import kopf_settings, routes
+from llmservice.process.login import Login
+from llmservice.reconcile.work_queue import Key
+
+
+async def watch(wake: Callable[[Key], None], login: Login, namespaces: tuple[str, ...], stop: asyncio.Event) -> None:
+    """Watches the cluster, or only `namespaces`, and wakes services until `stop` is set. Raises what ends it early."""
+    loop = asyncio.get_running_loop()
+    stop_kopf = threading.Event()
+
+    def wake_from_thread(key: Key) -> None:
+        loop.call_soon_threadsafe(wake, key)
+
+    def run() -> None:
+        operator = kopf.operator(
+            registry=routes(wake_from_thread, login),
+            settings=kopf_settings(),
+            standalone=True,
+            clusterwide=not namespaces,
+            namespaces=namespaces,
+            stop_flag=stop_kopf,
+        )
+        asyncio.run(operator)
+
+    thread = asyncio.create_task(asyncio.to_thread(run))
+    stopper = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({thread, stopper}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stop_kopf.set()
+        stopper.cancel()
+    await thread
+    if not stop.is_set():
+        raise RuntimeError("watching ended by itself")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from cluster import images, lifecycle
+from cluster import images, lifecycle, serving
 from cluster.errors import ClusterError
 from cluster.lifecycle import Tier
 from cluster.progress import say
@@ -73,6 +73,11 @@ def _images_load(settings: Settings, options: argparse.Namespace) -> int:
     return 0
 
 
+def _serving(settings: Settings, _: argparse.Namespace) -> int:
+    print(serving.folder(settings))
+    return 0
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python3 -m cluster", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -88,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     command("status", _status, "say what runs")
     command("kubeconfig", _kubeconfig, "print the path of the kubeconfig")
     command("env", _environment, "print shell lines that put kubectl, helm and the kubeconfig into reach")
+    command("serving", _serving, "print the folder of the engines' Python packages, for mounting at /opt/serving")
     image_commands = command("images", _images_build, "build and load the project's images").add_subparsers(
         required=True, metavar="COMMAND"
     )

@@ -46,7 +46,7 @@ def schema() -> Schema:
         "properties": {
             "apiVersion": {"type": "string", "maxLength": 64},
             "kind": {"type": "string", "maxLength": 64},
-            "metadata": {"type": "object"},
+            "metadata": {"type": "object", "properties": {"name": {"type": "string", "maxLength": 253}}},
             "spec": structural(LLMServiceSpec),
             "status": status,
         },

@@ -11,8 +11,11 @@ from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 from llmservice.api.schema import Rule, with_rules
 
 _UNITS_US = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|m|h)")
-PATTERN = r"^(?:\d{1,9}(?:\.\d{1,6})?(?:us|ms|s|m|h)){1,4}$"
+_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(us|ms|s|m|h)")
+_WHOLE = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?(?:us|ms|s|m|h))+")
+_MAX_LENGTH = 32
+_LONGEST_US = 200 * 365 * 24 * _UNITS_US["h"]
+"""Go's durations, which the API server's rules compute with, end at 292 years."""
 _ADMITTED = r"^[0-9]+(\.[0-9]+)?((us|ms|s|m|h)[0-9]+(\.[0-9]+)?)*(us|ms|s|m|h)?$"
 """What the API server admits before the rule below speaks: a missing last unit is the rule's to explain."""
 
@@ -23,8 +26,10 @@ _ENDS_IN_DIGIT: Final = (
 
 DURATION_RULE: Final = Rule(
     code="own-duration-unit",
-    expression=f"type(self) == string && {_ENDS_IN_UNIT.format('self')}",
-    message=f"""{_ENDS_IN_DIGIT}
+    expression=f"type(self) == string && {_ENDS_IN_UNIT.format('self')} && !self.contains(' ')",
+    message=f"""type(self) == int && self < 0
+        ? "%s is negative: write a number from 0 with its unit, such as 5ms".format([self])
+        : {_ENDS_IN_DIGIT}
         ? "%s has no unit: write %sms, or another number with us, ms, s, m or h".format([self, self])
         : "%s is not a duration: write a number with its unit, such as 5ms, 30s or 1m30s".format([self])""",
 )
@@ -46,13 +51,14 @@ def parse_duration(text: object) -> timedelta:
         return text
     if isinstance(text, (int, float)) and not isinstance(text, bool) and text >= 0:
         raise ValueError(f"{text} has no unit: write {text}ms, or another number with us, ms, s, m or h")
-    if not isinstance(text, str):
-        raise ValueError(f"{text!r} is not a duration: write a number with its unit, such as 5ms, 30s or 1m30s")
-    if re.fullmatch(r"\d+(\.\d+)?", text):
+    if isinstance(text, str) and re.fullmatch(r"[0-9]+(\.[0-9]+)?", text):
         raise ValueError(f"{text} has no unit: write {text}ms, or another number with us, ms, s, m or h")
-    if not re.match(PATTERN, text):
+    if not isinstance(text, str) or len(text) > _MAX_LENGTH or not _WHOLE.fullmatch(text):
         raise ValueError(f"{text!r} is not a duration: write a number with its unit, such as 5ms, 30s or 1m30s")
-    return timedelta(microseconds=sum(float(number) * _UNITS_US[unit] for number, unit in _PART.findall(text)))
+    microseconds = sum(float(number) * _UNITS_US[unit] for number, unit in _PART.findall(text))
+    if microseconds > _LONGEST_US:
+        raise ValueError(f"{text} is longer than 200 years: write a shorter duration, such as 5ms, 30s or 1m30s")
+    return timedelta(microseconds=microseconds)
 
 
 def format_duration(duration: timedelta) -> str:
@@ -69,7 +75,7 @@ Duration = Annotated[
     BeforeValidator(parse_duration),
     PlainSerializer(format_duration, return_type=str),
     WithJsonSchema(
-        with_rules({"x-kubernetes-int-or-string": True, "pattern": _ADMITTED, "maxLength": 32}, DURATION_RULE)
+        with_rules({"x-kubernetes-int-or-string": True, "pattern": _ADMITTED, "maxLength": _MAX_LENGTH}, DURATION_RULE)
     ),
 ]
 """A duration that a person writes. The schema takes integers too, only so that a rule can say what is missing."""
@@ -78,6 +84,6 @@ MeasuredDuration = Annotated[
     timedelta,
     BeforeValidator(parse_duration),
     PlainSerializer(format_duration, return_type=str),
-    WithJsonSchema({"type": "string", "maxLength": 32}),
+    WithJsonSchema({"type": "string", "maxLength": _MAX_LENGTH}),
 ]
 """A duration that the operator reports."""

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Self
 from pydantic import Field
 
 from llmservice.api.batching import Batching
+from llmservice.api.defaults import without_nulls
 from llmservice.api.duration import cel_duration, cel_if_duration
 from llmservice.api.engine import EngineSpec
 from llmservice.api.model import ModelSpec
@@ -146,19 +147,21 @@ class LLMService(ApiModel):
             expression="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
             message='"the name %s cannot also name a Service and a Triton model: use lower-case letters, digits and -, '
             'with a letter first".format([self.metadata.name])',
+            field_path=".metadata.name",
         ),
         Rule(
             code="own-name-length",
             expression="size(self.metadata.name) <= 45",
             message='"the name %s is too long for the names of its Deployments and pods: use at most 45 characters"'
             ".format([self.metadata.name])",
+            field_path=".metadata.name",
         ),
     )
 
     @classmethod
     def parse(cls, manifest: dict[str, Any]) -> Self:
         """The service in `manifest`. Raises pydantic.ValidationError with the path of each bad field."""
-        return cls.model_validate(manifest)
+        return cls.model_validate(manifest | {"spec": without_nulls(manifest.get("spec"))})
 
     @property
     def key(self) -> tuple[str, str]:

@@ -1,7 +1,8 @@
 """pydantic's JSON schema made structural: the dialect of OpenAPI v3 that a CustomResourceDefinition takes.
 
-References are resolved, `anyOf: [X, null]` becomes `nullable`, noise is dropped, and every string, list and map must
-have a bound, because the API server prices CEL rules by them.
+References are resolved, `anyOf: [X, null]` becomes X, noise is dropped, and every string, list and map must have a
+bound, because the API server prices CEL rules by them. Nothing is `nullable`: the API server then drops a `null` as if
+the field were left out, whereas a nullable one would reach the rules, and /scale refuses a null replica count.
 """
 
 from __future__ import annotations
@@ -77,8 +78,6 @@ def _convert(raw: Schema, definitions: dict[str, Schema]) -> Schema:
     schema: Schema = {key: raw[key] for key in _KEPT if key in raw}
     if "const" in raw:
         schema["enum"] = [raw["const"]]
-    if raw.get("nullable"):
-        schema["nullable"] = True
     schema |= {key: value for key, value in raw.items() if key.startswith("x-kubernetes-")}
     if "description" in schema:
         schema["description"] = " ".join(schema["description"].split())
@@ -101,7 +100,7 @@ def _resolve(raw: Schema, definitions: dict[str, Schema]) -> Schema:
         if len(others) != 1:
             raise ValueError(f"a structural schema cannot say {raw['anyOf']}: use one type")
         inner = _resolve(others[0], definitions)
-        raw = inner | {key: value for key, value in raw.items() if key != "anyOf"} | {"nullable": True}
+        raw = inner | {key: value for key, value in raw.items() if key != "anyOf"}
     if "$ref" in raw:
         inner = _resolve(definitions[raw["$ref"].rsplit("/", 1)[1]], definitions)
         raw = inner | {key: value for key, value in raw.items() if key != "$ref"}

@@ -13,7 +13,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from llmservice.api.crd import schema as crd_schema
-from llmservice.api.defaults import with_defaults
+from llmservice.api.defaults import with_defaults, without_nulls
 from llmservice.api.expressions import ExpressionError, evaluate
 from llmservice.api.findings import Finding, Findings, Location, from_text, path_of
 from llmservice.api.schema import CODE, RULES
@@ -57,18 +57,10 @@ def _unknown_root_fields(manifest: Mapping[str, Any], schema: Schema) -> Iterato
 def _type_errors(manifest: Mapping[str, Any], schema: Schema) -> list[Finding]:
     """Pydantic's errors. As JSON and strict, because the API server takes no "5" for 5 either."""
     try:
-        LLMService.model_validate_json(json.dumps(_without_nulls(manifest), default=str), strict=True)
+        LLMService.model_validate_json(json.dumps(without_nulls(dict(manifest)), default=str), strict=True)
     except ValidationError as error:
         return [finding_of(detail, schema) for detail in error.errors()]
     return []
-
-
-def _without_nulls(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    if isinstance(value, list):
-        return [_without_nulls(item) for item in value]
-    return value
 
 
 def _rule_errors(manifest: Any, schema: Schema, *, typed_wrong: bool) -> Iterator[Finding]:

@@ -138,7 +138,7 @@ TRAPS: Final = (
     WarningRule(
         "trap-replicas-and-scaling",
         "spec.replicas",
-        "has(object.spec.replicas) && object.spec.replicas != null && object.spec.scaling.maxReplicas > 1",
+        "has(object.spec.replicas) && object.spec.scaling.maxReplicas > 1",
         '"with replicas set, scaling is left to whoever sets it and spec.scaling is ignored: remove one of them"',
     ),
     WarningRule(
@@ -151,7 +151,7 @@ TRAPS: Final = (
     WarningRule(
         "trap-unpinned-image",
         "spec.engine.image",
-        "has(object.spec.engine.image) && object.spec.engine.image != null "
+        "has(object.spec.engine.image) "
         "&& (object.spec.engine.image.endsWith(':latest') "
         "|| !object.spec.engine.image.matches('.*(:[A-Za-z0-9_][A-Za-z0-9_.-]*|@sha256:[0-9a-f]+)$'))",
         '"this image may change under its name: write a version tag or a digest"',
@@ -175,8 +175,7 @@ IDLE: Final = (
     WarningRule(
         "idle-autoscaling",
         "spec.scaling.maxReplicas",
-        "object.spec.scaling.maxReplicas > object.spec.scaling.minReplicas "
-        "&& !(has(object.spec.replicas) && object.spec.replicas != null)",
+        "object.spec.scaling.maxReplicas > object.spec.scaling.minReplicas && !has(object.spec.replicas)",
         '"the operator does not scale by itself in this version, it runs minReplicas (%d): write minReplicas, or let '
         'an HPA set replicas".format([object.spec.scaling.minReplicas])',
     ),
@@ -191,7 +190,7 @@ IDLE: Final = (
         "idle-canary",
         "spec.rollout.canary",
         "object.spec.rollout.canary == 'Auto' && (object.spec.scaling.minReplicas >= 3 "
-        "|| (has(object.spec.replicas) && object.spec.replicas != null && object.spec.replicas >= 3))",
+        "|| (has(object.spec.replicas) && object.spec.replicas >= 3))",
         '"no canary runs in this version, a new revision takes over without one: write rollout.canary: Off"',
     ),
     WarningRule(
@@ -209,8 +208,7 @@ IDLE: Final = (
     WarningRule(
         "idle-tokenizer-path",
         "spec.model.tokenizer.path",
-        "has(object.spec.model.tokenizer) && object.spec.model.tokenizer != null "
-        "&& has(object.spec.model.tokenizer.path)",
+        "has(object.spec.model.tokenizer) && has(object.spec.model.tokenizer.path)",
         '"the tokenizer is read from the model\'s own folder in this version: remove path"',
     ),
 )

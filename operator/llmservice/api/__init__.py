@@ -1,0 +1,1 @@
+"""The API: types, CRD, rules, warnings, defaults, conditions and reasons."""

@@ -115,23 +115,26 @@ def operator_command(
     kubeconfig: Kubeconfig = None,
 ) -> None:
     """Run the operator (what the chart's Deployment runs)."""
-    from llmservice.cli.operator import run_operator
+    from llmservice.kube.lease import LeaseTimes
+    from llmservice.process.run import run
+    from llmservice.process.settings import OperatorSettings
 
-    if renew_seconds >= lease_seconds:
-        raise typer.BadParameter("--renew-seconds must be below --lease-seconds, or two replicas may lead at once")
-    run_operator(
-        fleet=fleet,
+    try:
+        lease_times = LeaseTimes(lease_seconds, renew_seconds, retry_seconds)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    settings = OperatorSettings(
+        fleet_file=fleet,
         operator_key_file=operator_key_file,
         namespaces=tuple(namespace or ()),
         lease_name=lease_name,
-        lease_seconds=lease_seconds,
-        renew_seconds=renew_seconds,
-        retry_seconds=retry_seconds,
+        lease_times=lease_times,
         port=port,
         log_level=log_level,
         context=context,
         kubeconfig=kubeconfig,
     )
+    raise typer.Exit(run(settings))
 
 
 def _show_version(value: bool) -> None:

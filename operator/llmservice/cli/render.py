@@ -13,7 +13,7 @@ import yaml
 
 from llmservice.api.fleet import FleetDefaults
 from llmservice.cli.documents import Document, fail, read_services
-from llmservice.cli.fleet_file import read_fleet
+from llmservice.process.settings import StartupError, load_fleet
 from llmservice.reconcile.intent import Blocked, intend
 
 PREVIEW_KEY = b"preview"
@@ -33,7 +33,10 @@ def render_files(
     file: Path, *, output_dir: Path | None, manifests: bool, fleet_file: Path | None, as_json: bool
 ) -> None:
     """Prints or writes the previews of every service in `file`. Ends the command at the first invalid service."""
-    fleet = read_fleet(fleet_file)
+    try:
+        fleet = load_fleet(fleet_file)
+    except StartupError as error:
+        raise fail(str(error)) from error
     previews = [_preview(document, fleet, manifests=manifests) for document in read_services([file])]
     if output_dir is not None:
         for preview in previews:

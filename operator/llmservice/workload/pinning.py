@@ -28,6 +28,11 @@ class LiveRevision:
         return str(self.deployment["metadata"].get("labels", {}).get(REVISION_LABEL, ""))
 
     @property
+    def leaving(self) -> bool:
+        """Whether it is being deleted, or is no revision at all."""
+        return not self.revision or "deletionTimestamp" in self.deployment["metadata"]
+
+    @property
     def inputs(self) -> Inputs | None:
         """What it was rendered from; None for an object that does not say."""
         text = self.deployment["metadata"].get("annotations", {}).get(INPUTS_ANNOTATION)
@@ -46,7 +51,7 @@ def pinned(inputs: Inputs, live: Sequence[LiveRevision]) -> LiveRevision | None:
     candidates = [
         revision
         for revision in live
-        if revision.revision and revision.inputs is not None and not needs_revision(revision.inputs, inputs)
+        if not revision.leaving and revision.inputs is not None and not needs_revision(revision.inputs, inputs)
     ]
     return max(candidates, key=lambda found: found.deployment["metadata"].get("creationTimestamp") or "", default=None)
 

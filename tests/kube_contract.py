@@ -211,7 +211,7 @@ async def status_is_apart_from_spec(client: KubeClient, namespace: str) -> None:
             {"type": "Tuned", "status": "True", "reason": "Settled", "message": "", "lastTransitionTime": NOON}
         ]
     }
-    budget = {
+    budget: Manifest = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {"name": "chat", "namespace": namespace},
@@ -219,7 +219,7 @@ async def status_is_apart_from_spec(client: KubeClient, namespace: str) -> None:
     }
     created = await client.apply({**budget, "status": {"expectedPods": 7}})
     assert created.get("status", {}).get("expectedPods", 0) == 0
-    changed = {**budget, "spec": {**budget["spec"], "maxUnavailable": 2}, "status": {**status, "expectedPods": 9}}
+    changed: Manifest = {**budget, "spec": {**budget["spec"], "maxUnavailable": 2}, "status": {**status, "expectedPods": 9}}
     changed["status"] |= {"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0}
     found = await client.apply_status(changed, field_manager="tuner")
     assert found["spec"]["maxUnavailable"] == 1
@@ -385,33 +385,34 @@ async def logs_of_a_missing_pod_are_an_error(client: KubeClient, namespace: str)
 
 @case
 async def what_was_applied_needs_no_apply(client: KubeClient, namespace: str) -> None:
-    budget = {
+    budget: Manifest = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {"name": "chat", "namespace": namespace, "annotations": {}},
         "spec": {"maxUnavailable": "50%", "selector": {"matchLabels": {"a": "b"}}},
     }
-    account = {
+    account: Manifest = {
         "apiVersion": "v1",
         "kind": "ServiceAccount",
         "metadata": {"name": "chat", "namespace": namespace},
         "automountServiceAccountToken": False,
         "imagePullSecrets": [],
     }
-    policy = {
+    policy: Manifest = {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
         "metadata": {"name": "chat", "namespace": namespace},
         "spec": {"podSelector": {}, "policyTypes": ["Ingress"], "ingress": [{"ports": [{"port": 8000}]}, {}]},
     }
-    secret = {
+    secret: Manifest = {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": "chat-triton", "namespace": namespace},
         "type": "Opaque",
         "data": {"token": "w6Qgc2VjcmV0"},
     }
-    for desired in (config_map(namespace), deployment(namespace), service(namespace), budget, account, policy, secret):
+    manifests: list[Manifest] = [config_map(namespace), deployment(namespace), service(namespace)]
+    for desired in (*manifests, budget, account, policy, secret):
         applied = await client.apply(stamp(desired))
         live = await client.get(r.Resource.of(desired), namespace, desired["metadata"]["name"])
         for found in (applied, live):

@@ -77,4 +77,4 @@ def has_keys(items: list[Any], keys: Names) -> bool:
     if not all(isinstance(item, dict) for item in items):
         return False
     found = [key_of(item, keys) for item in items]
-    return all(None not in key for key in found) and len(set(found)) == len(found)
+    return all(isinstance(value, str | int) for key in found for value in key) and len(set(found)) == len(found)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.kube_contract import CASES, Case
 
 from llmservice.kube.real import RealKube
+from tests.kube_contract import CASES, Case
 
 pytestmark = pytest.mark.cluster
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.kube_contract import CASES, Case
 
 from llmservice.kube import resources
 from llmservice.kube.fake import FakeKube
+from tests.kube_contract import CASES, Case
 
 pytestmark = pytest.mark.unit
 

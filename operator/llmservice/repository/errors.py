@@ -18,3 +18,10 @@ class UnknownTritonVersionError(ValueError):
 
 class RepositoryWriteError(OSError):
     """The repository could not be written; what was there before is unchanged."""
+
+    def __str__(self) -> str:
+        return str(self.args[-1])
+
+
+class CodeNotFoundError(RepositoryWriteError):
+    """The code of a gate or an engine is not in this installation."""

@@ -7,15 +7,13 @@ from importlib import resources
 from pathlib import Path
 from typing import Final
 
+from llmservice.repository.errors import CodeNotFoundError
+
 SHARED_LIBRARY: Final = "llmserving"
 _PACKAGED: Final = "_model_repository"
 _CHECKOUT: Final = "model_repository"
 _SKIPPED_FOLDERS: Final = frozenset({"__pycache__", "tests"})
 _SKIPPED_SUFFIXES: Final = frozenset({".pyc", ".pyo"})
-
-
-class CodeNotFoundError(FileNotFoundError):
-    """The code of a gate or an engine is not in this installation."""
 
 
 def code_root() -> Path:

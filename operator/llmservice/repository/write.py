@@ -64,9 +64,8 @@ def write_repository(repository: Repository, repository_dir: Path, code_root: Pa
         except OSError as error:
             raise RepositoryWriteError(
                 error.errno,
-                f"cannot write the model repository ({error.strerror}); nothing was changed. "
-                "Give the volume more space, or write permission",
-                str(repository_dir),
+                f"cannot write the model repository {repository_dir} ({error.strerror}); nothing was changed. "
+                "Give its volume more space, or permission to write",
             ) from error
     return Written(changed, removed)
 

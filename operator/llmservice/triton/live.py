@@ -56,8 +56,9 @@ class LiveChangeError(RuntimeError):
 class GateReloader:
     """Reloads the gate of one replica, one reload at a time, and the next only when the old gate is gone.
 
-    Triton keeps a replaced gate until its streams end, and does not tell; `old_gate_gone` answers from what the gate
-    itself exports. Without this rule every change under long streams would add a pair of processes.
+    Triton keeps a replaced gate until its streams end, and does not tell; `old_gate_gone` answers from the series that
+    the gate exports per process (`signals.scrape.Sample.gate_processes`). Without this rule every change under long
+    streams would add a pair of processes.
     """
 
     def __init__(

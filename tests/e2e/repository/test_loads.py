@@ -17,9 +17,6 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from tests.e2e.triton.standin import Starts, code_folder, without_gpu, write
-from tests.unit.repository.cases import CASES, Case, service
-from tests.unit.repository.strategies import cases
 
 from llmservice.local.tritonserver import TritonServer
 from llmservice.repository.features import TritonFeatures
@@ -27,6 +24,9 @@ from llmservice.repository.proto import to_load_json
 from llmservice.repository.render import Role, render
 from llmservice.triton.client import TritonClient
 from llmservice.triton.comparison import differing_fields, instances
+from tests.e2e.triton.standin import Starts, code_folder, without_gpu, write
+from tests.unit.repository.cases import CASES, Case, service
+from tests.unit.repository.strategies import cases
 
 pytestmark = pytest.mark.e2e
 

@@ -29,14 +29,13 @@ class TritonPythonModel:
         self.held = None
         self.family = None
 
-    def execute(self, requests: list[Any]) -> None:
+    def execute(self, requests: list[Any]) -> list[Any] | None:
+        if self.engine:
+            return [pb_utils.InferenceResponse([pb_utils.Tensor("unused", np.zeros(1, np.int32))]) for _ in requests]
         for request in requests:
-            sender = request.get_response_sender()
-            if self.engine:
-                sender.send(flags=FINAL)
-            else:
-                text = pb_utils.get_input_tensor_by_name(request, "text_input").as_numpy().ravel()[0]
-                threading.Thread(target=self.answer, args=(text, sender)).start()
+            text = pb_utils.get_input_tensor_by_name(request, "text_input").as_numpy().ravel()[0]
+            threading.Thread(target=self.answer, args=(text, request.get_response_sender())).start()
+        return None
 
     def answer(self, text: bytes, sender: Any) -> None:
         while text == b"hold" and not os.path.exists(os.environ["RELEASE"]):  # noqa: PTH110 - inside Triton

@@ -12,18 +12,19 @@ from typing import Any
 import aiohttp
 import numpy as np
 import pytest
-from tests.e2e.triton.standin import Starts, code_folder, write
-from tests.unit.repository.cases import CASES, Case
 from tritonclient import grpc as messages  # type: ignore[import-untyped]
 from tritonclient.grpc.aio import InferenceServerClient  # type: ignore[import-untyped]
 
 from llmservice.api.knobs import Knobs
 from llmservice.local.tritonserver import TritonServer
+from llmservice.repository.gate_config import GATE_INSTANCES
 from llmservice.repository.render import Role
+from llmservice.signals.scrape import Scraper
 from llmservice.triton.client import TritonClient
 from llmservice.triton.errors import ErrorCode, TritonError
-from llmservice.triton.gate_processes import old_gate_gone
 from llmservice.triton.live import GateReloader, LiveChangeError, Outcome, set_engine_instances
+from tests.e2e.triton.standin import Starts, code_folder, write
+from tests.unit.repository.cases import CASES, Case
 
 pytestmark = pytest.mark.e2e
 
@@ -71,7 +72,12 @@ async def client(server: TritonServer) -> AsyncIterator[TritonClient]:
 @pytest.fixture
 async def reloader(server: TritonServer, client: TritonClient) -> AsyncIterator[GateReloader]:
     async with aiohttp.ClientSession() as session:
-        yield GateReloader(client, lambda: old_gate_gone(session, server.metrics_url, "chat"))
+
+        async def old_gate_gone() -> bool:
+            sample = await Scraper(session).read(server.metrics_url, "chat")
+            return sample.gate_processes == GATE_INSTANCES
+
+        yield GateReloader(client, old_gate_gone)
 
 
 def gate(milliseconds: int) -> Any:

@@ -6,11 +6,11 @@ from datetime import timedelta
 from typing import Any
 
 from hypothesis import strategies as st
-from tests.unit.repository.cases import Case
 
 from llmservice.api.duration import format_duration
 from llmservice.api.knobs import Knobs
 from llmservice.api.plan import CapacityPlan
+from tests.unit.repository.cases import Case
 
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_from("\n\t"), max_size=40)
 DURATIONS = st.integers(0, 999_999_999).map(lambda microseconds: timedelta(microseconds=microseconds))

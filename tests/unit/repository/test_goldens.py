@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from tests.unit.repository.cases import CASES, Case
 
 pytestmark = pytest.mark.unit

@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
-from tests.unit.repository.cases import A100, A100_PAIR, CASES, CPU, Case, service
-from tests.unit.repository.strategies import cases
 
 from llmservice.api.knobs import Knobs
 from llmservice.repository.errors import RenderError
@@ -17,6 +15,8 @@ from llmservice.repository.features import TritonFeatures
 from llmservice.repository.layout import Paths
 from llmservice.repository.proto import from_text, to_text
 from llmservice.repository.render import Repository, Role, render
+from tests.unit.repository.cases import A100, A100_PAIR, CASES, CPU, Case, service
+from tests.unit.repository.strategies import cases
 
 pytestmark = pytest.mark.unit
 

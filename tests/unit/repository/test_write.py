@@ -6,12 +6,12 @@ import errno
 from pathlib import Path
 
 import pytest
-from tests.unit.repository.cases import CASES
 
-from llmservice.repository.errors import RepositoryWriteError
+from llmservice.repository.errors import CodeNotFoundError, RepositoryWriteError
 from llmservice.repository.render import Repository, RepositoryModel, Role
-from llmservice.repository.sources import CodeNotFoundError, code_files, code_root
+from llmservice.repository.sources import code_files, code_root
 from llmservice.repository.write import Written, read_rendered, write, write_repository
+from tests.unit.repository.cases import CASES
 
 pytestmark = pytest.mark.unit
 

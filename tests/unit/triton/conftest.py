@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.unit.triton.fake_triton import TOKEN, FakeTriton, serve
 
 from llmservice.triton.client import TritonClient
+from tests.unit.triton.fake_triton import TOKEN, FakeTriton, serve
 
 
 @pytest.fixture

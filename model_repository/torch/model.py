@@ -11,6 +11,7 @@ from llmserving.engine_metrics import EngineMetrics
 from llmserving.engine_server import EngineServer
 from llmserving.metrics import TritonMetrics
 from llmserving.parameters import MeetingPlace, Parameters
+from llmserving.refusal import refuse_requests
 from llmtorch.engine import TorchEngine
 from llmtorch.options import EngineOptions
 
@@ -28,13 +29,9 @@ class TritonPythonModel:
         self._server = EngineServer(engine, MeetingPlace.of(parameters), slots, EngineMetrics(self._exporter))
         self._server.start()
 
-    def execute(self, requests: Sequence[Any]) -> None:
-        """Answers a client that calls the engine instead of the gate."""
-        error = pb_utils.TritonError("this model takes no requests: call the model with the service's name")
-        for request in requests:
-            request.get_response_sender().send(
-                pb_utils.InferenceResponse(error=error), flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL
-            )
+    def execute(self, requests: Sequence[Any]) -> list[Any]:
+        """Refuses a client that calls the engine instead of the gate."""
+        return refuse_requests(pb_utils, requests)
 
     def finalize(self) -> None:
         """Ends admission and returns when every sequence has its answer."""

@@ -14,6 +14,7 @@ from llmgate.gate_metrics import GateMetrics
 from llmgate.instances import Instances
 from llmgate.link import EngineGoneError, Link
 from llmgate.request import Prompt
+from llmgate.revival import Revival
 from llmgate.stream import Stream
 from llmserving.engine import Request
 from llmserving.parameters import MeetingPlace, Mode
@@ -34,7 +35,8 @@ class _Waiting:
 class Gate:
     """The gate of one service in one process.
 
-    `revive` is called when an engine instance died, or none is there: it makes the server notice and start it again.
+    `knock` makes the server look after its engine processes; it is called while an instance that died has not come
+    back, or while requests wait and there is none.
     """
 
     def __init__(
@@ -42,20 +44,19 @@ class Gate:
         place: MeetingPlace,
         mode: Mode,
         metrics: GateMetrics | None = None,
-        revive: Callable[[], None] = lambda: None,
+        knock: Callable[[], None] = lambda: None,
         engine_wait: float = ENGINE_WAIT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._mode = mode
         self._metrics = metrics or GateMetrics()
-        self._revive = revive
         self._engine_wait = engine_wait
         self._clock = clock
         self._keys = itertools.count(1)
         self._held = 0
         self._ended = threading.Event()
-        self._lost = threading.Event()
-        self._instances = Instances(place, self._lost.set)
+        self._instances = Instances(place)
+        self._revival = Revival(knock, self._engine_missing)
         self._seen = clock()
         self._watcher = threading.Thread(target=self._watch, name="watch", daemon=True)
 
@@ -67,6 +68,7 @@ class Gate:
     def close(self) -> None:
         """Leaves every engine. Streams that were still inside fail."""
         self._ended.set()
+        self._revival.close()
         self._watcher.join(timeout=5)
         self._instances.close()
 
@@ -97,12 +99,12 @@ class Gate:
     def _admit_group(self, group: list[_Waiting], batch: int | None) -> None:
         """Takes a slot for each and sends them together; those whose clients left meanwhile are dropped."""
         while group := self._still_wanted(group):
+            if self._given_up():
+                for one in group:
+                    one.stream.fail("no engine instance is running; try again later", Fault.UNAVAILABLE)
+                return
             taken = self._instances.take(len(group), LOOK_SECONDS)
             if taken is None:
-                if self._no_engine():
-                    for one in group:
-                        one.stream.fail("no engine instance is running; try again later", Fault.UNAVAILABLE)
-                    return
                 continue
             link, slots = taken
             try:
@@ -146,21 +148,22 @@ class Gate:
                 wanted.append(one)
         return wanted
 
-    def _no_engine(self) -> bool:
+    def _given_up(self) -> bool:
+        """Whether there has been no engine instance for too long."""
         if self._instances.admitting():
             self._seen = self._clock()
-            return False
-        self._lost.set()
         return self._clock() - self._seen > self._engine_wait
+
+    def _engine_missing(self) -> bool:
+        return self._instances.missing > 0 or (self._held > 0 and not self._instances.admitting())
 
     def _watch(self) -> None:
         while not self._ended.wait(WATCH_SECONDS):
             self._instances.discover()
             if self._instances.admitting():
                 self._seen = self._clock()
-            if self._lost.is_set():
-                self._lost.clear()
-                self._revive()
+            if self._engine_missing():
+                self._revival.begin()
             self._look_for_cancelled()
             self._metrics.free_slots.set(self._instances.free_slots())
             self._metrics.admitted.set(sum(link.admitted for link in self._instances.links()))

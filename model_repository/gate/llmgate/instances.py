@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from typing import Final
 
 from llmgate.link import Link
@@ -17,13 +16,13 @@ ROTATE_SECONDS: Final = 0.002
 
 
 class Instances:
-    """Live engine instances. `lost` is called when one ends without having said that it would."""
+    """Live engine instances of a service, as far as they were discovered."""
 
-    def __init__(self, place: MeetingPlace, lost: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, place: MeetingPlace) -> None:
         self._place = place
-        self._lost = lost
         self._lock = threading.Lock()
         self._links: dict[str, Link] = {}
+        self._missing = 0
 
     def discover(self) -> None:
         """Connects to instances that appeared."""
@@ -38,6 +37,7 @@ class Instances:
             with self._lock:
                 if not link.gone:
                     self._links[instance] = link
+                    self._missing = max(0, self._missing - 1)
 
     def links(self) -> list[Link]:
         """All instances, the least loaded first, then those that only finish what they have."""
@@ -77,9 +77,13 @@ class Instances:
         for link in self.links():
             link.close()
 
+    @property
+    def missing(self) -> int:
+        """Instances that died and have not come back. One that drains says so first, and is not missed."""
+        return self._missing
+
     def _ended(self, link: Link) -> None:
-        expected = not link.slots.admits()
         with self._lock:
             self._links.pop(link.instance, None)
-        if not expected:
-            self._lost()
+            if link.slots.admits():
+                self._missing += 1

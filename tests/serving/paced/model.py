@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import triton_python_backend_utils as pb_utils
@@ -12,6 +11,7 @@ from llmserving.engine_metrics import EngineMetrics
 from llmserving.engine_server import EngineServer
 from llmserving.metrics import TritonMetrics
 from llmserving.parameters import MeetingPlace, Parameters
+from llmserving.refusal import refuse_requests
 
 
 class TritonPythonModel:
@@ -22,15 +22,14 @@ class TritonPythonModel:
             parameters.number("step_seconds", 0.008),
             parameters.number("sequence_seconds", 0.0005),
         )
-        labels = {"model": args["model_name"], "version": args["model_version"], "process": str(os.getpid())}
+        labels = {"model": args["model_name"], "version": args["model_version"]}
         self._exporter = TritonMetrics(pb_utils.MetricFamily, labels)
         slots = parameters.integer("slots", minimum=1)
         self._server = EngineServer(engine, MeetingPlace.of(parameters), slots, EngineMetrics(self._exporter))
         self._server.start()
 
-    def execute(self, requests: list[Any]) -> None:
-        for request in requests:
-            request.get_response_sender().send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+    def execute(self, requests: list[Any]) -> list[Any]:
+        return refuse_requests(pb_utils, requests)
 
     def finalize(self) -> None:
         self._server.stop()

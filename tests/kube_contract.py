@@ -219,7 +219,11 @@ async def status_is_apart_from_spec(client: KubeClient, namespace: str) -> None:
     }
     created = await client.apply({**budget, "status": {"expectedPods": 7}})
     assert created.get("status", {}).get("expectedPods", 0) == 0
-    changed: Manifest = {**budget, "spec": {**budget["spec"], "maxUnavailable": 2}, "status": {**status, "expectedPods": 9}}
+    changed: Manifest = {
+        **budget,
+        "spec": {**budget["spec"], "maxUnavailable": 2},
+        "status": {**status, "expectedPods": 9},
+    }
     changed["status"] |= {"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0}
     found = await client.apply_status(changed, field_manager="tuner")
     assert found["spec"]["maxUnavailable"] == 1
@@ -369,6 +373,9 @@ async def a_resource_that_is_not_served_is_told_apart(client: KubeClient, namesp
         await client.list(r.SCALED_OBJECT, namespace)
     with pytest.raises(NotServed):
         await client.delete(r.SCALED_OBJECT, namespace, "chat")
+    metadata = {"name": "chat", "namespace": namespace}
+    with pytest.raises(NotServed):
+        await client.apply({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "metadata": metadata})
 
 
 @case

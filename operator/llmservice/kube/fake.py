@@ -1,8 +1,9 @@
 """An in-memory API server for unit tests, kept honest by the contract cases that also run on a real one.
 
 It knows what an operator relies on: resource versions, generations, server-side apply with field owners, the status
-subresource, selectors, finalizers, owner references, dying namespaces. It does not fill in defaults, does not check
-schemas and runs no controllers; a test plays those parts with `put`, `change` and `set_status`.
+subresource, selectors, finalizers, owner references, dying namespaces. It does not fill in defaults, does not drop
+what is empty, does not check schemas and runs no controllers; a test plays those parts with `put`, `change` and
+`set_status`.
 """
 
 from __future__ import annotations

@@ -6,7 +6,9 @@ applied is exactly what was given.
 
 from __future__ import annotations
 
+import copy
 import json
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +20,9 @@ from llmservice.kube.errors import Conflict, Invalid, KubeError, NotFound, NotSe
 from llmservice.kube.requests import Request, Requests
 from llmservice.kube.resources import Manifest, Manifests, Resource
 from llmservice.kube.selectors import label_selector
+from llmservice.kube.undeclared import drop_field, undeclared_field
+
+_log = logging.getLogger(__name__)
 
 _PAGE: Final = 500
 _LONGEST_LOG: Final = 1 << 20
@@ -73,11 +78,19 @@ class RealKube:
 
     async def apply_status(self, manifest: Manifest, *, field_manager: str = STATUS_FIELD_MANAGER) -> Manifest:
         """See `KubeClient.apply_status`. Fields that an older CRD does not know are dropped, the rest is kept."""
-        query = {"fieldManager": field_manager, "force": "true", "fieldValidation": "Ignore"}
+        query = {"fieldManager": field_manager, "force": "true"}
         resource, path = _object_path(manifest, "status")
         metadata = {k: v for k, v in manifest["metadata"].items() if k in ("name", "namespace", "uid")}
-        body = {k: v for k, v in manifest.items() if k in ("apiVersion", "kind", "status")} | {"metadata": metadata}
-        return await self._apply(Request("apply", "PATCH", path, resource, query, body, _APPLY))
+        said = {k: copy.deepcopy(v) for k, v in manifest.items() if k in ("apiVersion", "kind", "status")}
+        body: Manifest = {**said, "metadata": metadata}
+        while True:
+            try:
+                return await self._apply(Request("apply", "PATCH", path, resource, query, body, _APPLY))
+            except Invalid as error:
+                unknown = undeclared_field(error.message)
+                if unknown is None or not drop_field(body, unknown):
+                    raise
+                _log.warning("the CRD does not know %s: install the CRD of this operator", unknown)
 
     async def create(self, manifest: Manifest) -> Manifest:
         """See `KubeClient.create`."""

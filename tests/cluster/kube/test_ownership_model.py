@@ -19,10 +19,12 @@ MANAGERS = ("ours", "theirs", "third")
 
 
 def step(dice: random.Random, namespace: str) -> tuple[Manifest, str, bool]:
-    """What one manager says about a Deployment, and whether by force; often a part, sometimes the rest too."""
+    """What one manager says about a Deployment, and whether by force. It never says `{}` or `[]`: the fake does not
+    model who owns a map or list that the API server dropped because it was empty.
+    """
 
     def some(mapping: dict[str, Any]) -> dict[str, Any]:
-        return {name: value for name, value in mapping.items() if dice.random() < 0.5}
+        return {name: value for name, value in mapping.items() if dice.random() < 0.5 and value not in ({}, [])}
 
     def text() -> str:
         return dice.choice(["1", "2"])
@@ -72,7 +74,7 @@ def said(found: Manifest) -> dict[str, Any]:
         "annotations": annotations,
         "node selector": pod.get("nodeSelector", {}),
         "args": container.get("args", []),
-        "env": {item["name"]: item["value"] for item in container.get("env", [])},
+        "env": {item["name"]: item.get("value", "") for item in container.get("env", [])},
         "ports": {item["containerPort"]: item.get("name") for item in container.get("ports", [])},
         "paused": found["spec"].get("paused", False),
         "minReadySeconds": found["spec"].get("minReadySeconds", 0),

@@ -14,6 +14,7 @@ def owned_part(live: Manifest, manager: str) -> Manifest | None:
 
     None when the object does not say who owns what. Reads `metadata.managedFields` in the FieldsV1 form of
     structured-merge-diff v4: `f:<field>`, `k:<key of a list item>`, `v:<value of a set>`; an empty map is a leaf.
+    A leaf is taken whole, so an atomic map such as `fieldRef` brings its default `apiVersion` along.
     """
     for entry in live.get("metadata", {}).get("managedFields", []):
         if entry.get("manager") == manager and entry.get("operation") == "Apply" and not entry.get("subresource"):

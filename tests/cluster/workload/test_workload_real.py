@@ -1,0 +1,69 @@
+"""Every built object on a real API server: accepted, stable under a second apply, and kept by the next operator."""
+
+from __future__ import annotations
+
+import pytest
+
+from llmservice.kube.real import RealKube
+from llmservice.kube.resources import Manifest
+from llmservice.workload.build import Workload
+from llmservice.workload.deployment import with_replicas
+from llmservice.workload.pinning import LiveRevision
+from tests.unit.workload.cases import CASES, SMOLLM, Case, fleet, service, workload
+
+pytestmark = pytest.mark.cluster
+
+PLAIN = [case for case in CASES if not case.image_volumes]
+"""Image volumes are off by default until Kubernetes 1.35, and the API server then drops them."""
+NEW_OPERATOR = {"operatorImage": "registry.example/llmservice-operator:0.2.0"}
+
+
+def placed(manifest: Manifest, namespace: str) -> Manifest:
+    """`manifest` in the test's namespace, without the owner that does not exist and without pods."""
+    metadata = {**manifest["metadata"], "namespace": namespace}
+    del metadata["ownerReferences"]
+    moved = {**manifest, "metadata": metadata}
+    return with_replicas(moved, 0) if manifest["kind"] == "Deployment" else moved
+
+
+async def apply(client: RealKube, built: Workload, namespace: str) -> dict[str, Manifest]:
+    """What the API server answers, by kind. A PodMonitor's kind is another project's, and is not there."""
+    return {
+        manifest["kind"]: await client.apply(placed(manifest, namespace))
+        for manifest in built.manifests
+        if manifest["kind"] != "PodMonitor"
+    }
+
+
+@pytest.mark.parametrize("case", PLAIN, ids=lambda case: case.name)
+async def test_the_api_server_takes_every_object_and_a_second_apply_changes_none(
+    case: Case, client: RealKube, namespace: str
+) -> None:
+    first = await apply(client, case.build(), namespace)
+    second = await apply(client, case.build(), namespace)
+    assert {kind: found["metadata"]["resourceVersion"] for kind, found in second.items()} == {
+        kind: found["metadata"]["resourceVersion"] for kind, found in first.items()
+    }
+
+
+@pytest.mark.parametrize("case", PLAIN, ids=lambda case: case.name)
+async def test_applying_a_stored_revisions_own_template_again_changes_nothing_not_even_who_owns_what(
+    case: Case, client: RealKube, namespace: str
+) -> None:
+    built = case.build()
+    before = (await apply(client, built, namespace))["Deployment"]
+    manifest = built.manifest("Deployment")
+    manifest["spec"]["template"] = LiveRevision(before).template
+    after = await client.apply(placed(manifest, namespace))
+    assert after["metadata"]["managedFields"] == before["metadata"]["managedFields"]
+    assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+
+
+async def test_an_upgrade_of_the_operator_writes_nothing(client: RealKube, namespace: str) -> None:
+    asked = service({"model": SMOLLM})
+    before = await apply(client, workload(asked, fleet()), namespace)
+    live = [LiveRevision(before["Deployment"], before["ConfigMap"])]
+    upgraded = workload(asked, fleet(NEW_OPERATOR), live=live)
+    after = await apply(client, upgraded, namespace)
+    assert upgraded.kept
+    assert after["Deployment"]["metadata"]["resourceVersion"] == before["Deployment"]["metadata"]["resourceVersion"]

@@ -67,18 +67,21 @@ def load(settings: Settings, name: str) -> None:
 
 
 def layout(settings: Settings) -> Path:
-    """An OCI layout folder that keeps every layer once, uncompressed: nothing is packed or unpacked on the way."""
+    """An OCI layout folder: it keeps every layer once, so that a new build writes only what changed."""
     return settings.cache / "oci"
 
 
-def compressed_megabytes(settings: Settings, name: str) -> float:
-    """Size of an image as a registry would hold it."""
-    folder = settings.cache / f".{name}-compressed"
-    with held(settings.cache / "locks" / "buildah.lock", "images"):
-        run([*_buildah(settings), "push", IMAGES[name].tag, f"dir:{folder}"], log_path(settings, f"size-{name}"))
-    size = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
-    run(["rm", "-rf", folder], log_path(settings, f"size-{name}"))
-    return size
+def size_megabytes(settings: Settings, name: str) -> float:
+    """Size of a built image as a registry holds it: its layers, compressed."""
+    return store.size_megabytes(layout(settings), IMAGES[name].tag)
+
+
+def unused(settings: Settings, *, everything: bool) -> list[Path]:
+    """Folders of image data that can go: the layers of earlier builds are found by starting the layout anew."""
+    if everything:
+        return [path for path in (settings.cache / "buildah", layout(settings)) if path.exists()]
+    store.drop_unreferenced(layout(settings))
+    return []
 
 
 def _build(settings: Settings, image: Image, key: str) -> None:
@@ -89,7 +92,7 @@ def _build(settings: Settings, image: Image, key: str) -> None:
     command += [f"--volume={item}" for item in _host_volumes(settings)]
     run([*command, "--file", REPOSITORY / "Dockerfile", REPOSITORY], log, background=True)
     target = f"oci:{layout(settings)}:{image.tag}"
-    run([*_buildah(settings), "push", "--disable-compression", image.tag, target], log)
+    run([*_buildah(settings), "push", image.tag, target], log)
 
 
 def _ensure_base(settings: Settings) -> None:
@@ -106,6 +109,11 @@ def _ensure_base(settings: Settings) -> None:
     command = [*_buildah(settings), "build", "--layers", "--isolation=chroot", "--tag", baseimage.TAG, folder]
     with step(baseimage.TAG, "storing the base image where the Dockerfile's FROM finds it"):
         run(command, log_path(settings, "image-base"))
+
+
+def build_key(name: str) -> str:
+    """What an image is made of, as a short digest: another key, another image."""
+    return _key(IMAGES[name])
 
 
 def _key(image: Image) -> str:
@@ -153,7 +161,8 @@ def pip_configuration(environment: Mapping[str, str], host: Path = Path("/etc/pi
     return "\n".join([*kept[:at], *(f"{key} = {value}" for key, value in options.items()), *kept[at:], ""])
 
 
-def require(name: str) -> None:
-    """Raise ClusterError for a name that is no image of ours."""
+def named(name: str) -> str:
+    """The name itself; raises ClusterError when it is no image of ours."""
     if name not in IMAGES:
         raise ClusterError(f"{name!r} is not an image of this project: choose {' or '.join(IMAGES)}")
+    return name

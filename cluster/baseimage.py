@@ -36,9 +36,13 @@ LEFT_OUT = (
 
 def archive(settings: Settings) -> Path:
     """The root file system as a tar archive, from the cache."""
-    key = digest(RELEASE, *INCLUDE, *LEFT_OUT)
     why = "base image of the project's images, from Debian packages; about 80 s the first time"
-    return built(settings, "base", key, why, lambda folder: _build(settings, folder)) / "root.tar"
+    return built(settings, "base", key(), why, lambda folder: _build(settings, folder)) / "root.tar"
+
+
+def key() -> str:
+    """Changes with what the image has and has not."""
+    return digest(RELEASE, *INCLUDE, *LEFT_OUT)
 
 
 def _build(settings: Settings, folder: Path) -> None:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from cluster import statefolder
 from cluster.artifacts import built, digest, log_path
 from cluster.errors import ClusterError
 from cluster.settings import REPOSITORY, Settings
@@ -50,6 +51,7 @@ def ensure(settings: Settings, names: Iterable[str]) -> None:
     names = tuple(names)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         folders = dict(zip(names, pool.map(lambda name: _folder(settings, name), names), strict=True))
+    statefolder.ensure(settings)
     settings.bin.mkdir(parents=True, exist_ok=True)
     for name, folder in folders.items():
         for link in COMPONENT_NAMES if name == "kubernetes" else (name,):

@@ -18,18 +18,18 @@ CONTROLLERS = ("cpu", "cpuset", "memory", "pids", "hugetlb")
 def ensure_root(settings: Settings) -> str:
     """Make the group in every hierarchy; returns its name as the kubelet wants it."""
     for hierarchy in hierarchies():
-        folder = hierarchy / settings.name
+        folder = hierarchy / settings.cgroup
         folder.mkdir(exist_ok=True)
         for setting in ("cpuset.cpus", "cpuset.mems"):  # empty in a new v1 group, and then no process may enter
             with contextlib.suppress(OSError):
                 if (folder / setting).exists() and not (folder / setting).read_text().strip():
                     (folder / setting).write_text((hierarchy / setting).read_text())
     if unified():
-        for folder in (MOUNT, MOUNT / settings.name):
+        for folder in (MOUNT, MOUNT / settings.cgroup):
             for controller in CONTROLLERS:
                 with contextlib.suppress(OSError):
                     (folder / "cgroup.subtree_control").write_text(f"+{controller}")
-    return f"/{settings.name}"
+    return f"/{settings.cgroup}"
 
 
 def remove(settings: Settings, seconds: float = 10.0) -> int:
@@ -43,7 +43,7 @@ def remove(settings: Settings, seconds: float = 10.0) -> int:
         killed |= pids
         time.sleep(0.05)
     for hierarchy in hierarchies():
-        top = hierarchy / settings.name
+        top = hierarchy / settings.cgroup
         if not top.exists():
             continue
         folders = sorted((path for path in top.rglob("*") if path.is_dir()), key=lambda path: -len(path.parts))
@@ -67,6 +67,6 @@ def hierarchies() -> list[Path]:
 
 def _members(settings: Settings) -> Iterator[int]:
     for hierarchy in hierarchies():
-        for file in (hierarchy / settings.name).rglob("cgroup.procs"):
+        for file in (hierarchy / settings.cgroup).rglob("cgroup.procs"):
             with contextlib.suppress(OSError):
                 yield from (int(pid) for pid in file.read_text().split())

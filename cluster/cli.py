@@ -17,9 +17,9 @@ Command = Callable[[Settings, argparse.Namespace], int]
 
 def main(arguments: list[str]) -> int:
     """Run one command; 1 with an explanation when it cannot be done."""
-    options = parser().parse_args(arguments)
-    run: Command = options.run
     try:
+        options = parser().parse_args(arguments)
+        run: Command = options.run
         return run(from_environment(), options)
     except ClusterError as error:
         say(f"error: {error}")
@@ -196,10 +196,11 @@ def _add_nodes(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def _add_images(commands: Commands[argparse.ArgumentParser]) -> None:
-    names = {"nargs": "*", "metavar": "NAME", "help": f"{' or '.join(images.IMAGES)}; default: all"}
+    names = f"{' or '.join(images.IMAGES)}; default: all"
     for name, run, text in (
         ("build", _images_build, "build images whose inputs changed"),
         ("load", _images_load, "build images and put them into the running cluster"),
     ):
-        _add(commands, name, run, text).add_argument("names", type=images.named, **names)
+        command = _add(commands, name, run, text)
+        command.add_argument("names", type=images.named, nargs="*", metavar="NAME", help=names)
     _add(commands, "list", _images_list, "say which images the cluster has")

@@ -8,7 +8,18 @@ import shutil
 import time
 from dataclasses import dataclass
 
-from cluster import binaries, certificates, controlplane, network, node, packages, ports, processes
+from cluster import (
+    binaries,
+    certificates,
+    controlplane,
+    network,
+    node,
+    packages,
+    ports,
+    processes,
+    statefolder,
+    teardown,
+)
 from cluster.api import Api
 from cluster.errors import ClusterError
 from cluster.locks import held
@@ -41,7 +52,7 @@ def up(settings: Settings, tier: Tier) -> None:
         raise ClusterError("the embedded cluster makes a bridge and runs a kubelet: run it as root")
     needed = packages.API_TIER if tier is Tier.API else packages.API_TIER + packages.NODE
     packages.ensure(settings, needed)
-    settings.state.mkdir(parents=True, exist_ok=True)
+    statefolder.ensure(settings)
     with held(settings.cache / "locks" / f"up-{settings.name}.lock", f"cluster {settings.name}"):
         started = _up(settings, tier)
     if started:
@@ -119,9 +130,9 @@ def _start(settings: Settings, components: list[Component]) -> list[str]:
 
 def down(settings: Settings) -> None:
     """Tear everything down to nothing: processes, containers, mounts, rules, bridge, state."""
-    from cluster import teardown
-
     with held(settings.cache / "locks" / f"up-{settings.name}.lock", f"cluster {settings.name}"):
-        teardown.teardown(settings)
-        shutil.rmtree(settings.state, ignore_errors=False) if settings.state.exists() else None
+        if settings.state.exists():
+            statefolder.require_ours(settings)
+            teardown.teardown(settings)
+            shutil.rmtree(settings.state)
     say(f"cluster {settings.name} is down: no process, mount, network rule or file of it is left")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import re
 from pathlib import Path
 
 from cluster.errors import ClusterError
@@ -47,6 +48,7 @@ def prepare_node(settings: Settings) -> None:
     """Forwarding and masquerading for pods; remembers what was there before the first change."""
     record = settings.state / "network-before.json"
     if not record.exists():
+        _check_no_other_proxy(settings)
         values = {name: value for name in KERNEL_SETTINGS if (value := _read(name)) is not None}
         chains = {protocol: {table: _chains(protocol, table) for table in TABLES} for protocol in PROTOCOLS}
         fresh = record.with_suffix(".new")
@@ -147,6 +149,19 @@ def _check_overlap(settings: Settings) -> None:
                     f"the cluster's network {ours} overlaps {network} of {route.get('dev', 'another route')}: "
                     f"set LLMSERVICE_CLUSTER_{name}_CIDR to a free one"
                 )
+
+
+def _check_no_other_proxy(settings: Settings) -> None:
+    """Two kube-proxies in one network namespace would write over each other's chains."""
+    if "KUBE-SERVICES" in _chains("iptables", "nat"):
+        found = re.search(r'--comment "embedded cluster ([-a-z0-9]+)"', answer([_iptables(), "-w", "-S", "FORWARD"]))
+        holder = f"the embedded cluster {found[1]}" if found else "another Kubernetes, or one that was not cleaned up,"
+        remedy = (
+            f"run `LLMSERVICE_CLUSTER_NAME={found[1]} python3 -m cluster down`"
+            if found
+            else f"stop it, or remove what it left by `{settings.bin}/kube-proxy --cleanup`"
+        )
+        raise ClusterError(f"{holder} has kube-proxy's chains in this host's iptables: {remedy}")
 
 
 def _read(name: str) -> str | None:

@@ -216,6 +216,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt"]
       runtime_type = "io.containerd.runc.v2"
       [{cri}.containerd.runtimes.runc.options]
         BinaryName = "{find("runc") or "runc"}"
+        Root = "{settings.state}/runc"
         SystemdCgroup = false
 """
 

@@ -20,9 +20,13 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 def archive(settings: Settings) -> Path:
     """The image as a docker-archive, from the cache."""
-    key = digest((COMPONENTS_SOURCE / "pause" / "main.go").read_bytes())
-    folder = built(settings, "pause", key, "the image that holds a pod's namespaces", lambda at: _build(settings, at))
+    folder = built(settings, "pause", key(), "the image that holds a pod's namespaces", lambda at: _build(settings, at))
     return folder / "pause.tar"
+
+
+def key() -> str:
+    """Changes with the program."""
+    return digest((COMPONENTS_SOURCE / "pause" / "main.go").read_bytes())
 
 
 def _build(settings: Settings, folder: Path) -> None:

@@ -101,11 +101,11 @@ def wait_ready(settings: Settings, component: Component) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def stop(settings: Settings, name: str) -> bool:
+def stop(settings: Settings, name: str, seconds: float = STOP_SECONDS) -> bool:
     """Ask, wait, insist; True when something was stopped. Returns only when the process is gone."""
     current = running(settings, name)
     if current:
-        terminate(current.pid, current.started)
+        terminate(current.pid, current.started, seconds)
     _pid_file(settings, name).unlink(missing_ok=True)
     return current is not None
 

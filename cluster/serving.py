@@ -18,14 +18,18 @@ from cluster.shell import run
 REQUIREMENTS = REPOSITORY / "requirements" / "serving.txt"
 MOUNT_PATH = "/opt/serving"  # where the Triton image's Python looks for them
 PYTHON_VERSION = "3.11"  # the image's
-UV = "uv==0.13.9"
+UV_VERSION = "0.13.9"
 
 
 def folder(settings: Settings) -> Path:
     """The folder, installed when these requirements are new."""
-    key = digest(REQUIREMENTS.read_bytes(), PYTHON_VERSION)
     why = "installing torch and what else the engines import, 5 GB; mounted into pods, so that no image carries it"
-    return built(settings, "serving", key, why, lambda target: _install(settings, target))
+    return built(settings, "serving", key(), why, lambda target: _install(settings, target))
+
+
+def key() -> str:
+    """Changes with the requirements."""
+    return digest(REQUIREMENTS.read_bytes(), PYTHON_VERSION)
 
 
 def _install(settings: Settings, target: Path) -> None:
@@ -43,6 +47,6 @@ def _own_uv(settings: Settings) -> Path:
 
     def install(target: Path) -> None:
         venv.create(target, with_pip=True, symlinks=True)
-        run([target / "bin" / "python", "-m", "pip", "install", UV], log_path(settings, "uv"))
+        run([target / "bin" / "python", "-m", "pip", "install", f"uv=={UV_VERSION}"], log_path(settings, "uv"))
 
-    return built(settings, "uv", UV.partition("==")[2], "the installer of Python packages", install) / "bin" / "uv"
+    return built(settings, "uv", UV_VERSION, "the installer of Python packages", install) / "bin" / "uv"

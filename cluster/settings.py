@@ -42,6 +42,11 @@ class Settings:
         return "llms" + hashlib.sha256(self.name.encode()).hexdigest()[:8]
 
     @property
+    def cgroup(self) -> str:
+        """The control group that holds every pod; its prefix keeps it apart from what a host names so."""
+        return f"llmservice-cluster-{self.name}"
+
+    @property
     def gateway(self) -> str:
         """The bridge's address, which is also the node's."""
         return str(self.pod_network.network_address + 1)

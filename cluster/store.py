@@ -9,14 +9,22 @@ import tarfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
+from cluster import processes
 from cluster.errors import ClusterError
 from cluster.progress import say
 from cluster.settings import Settings
 from cluster.shell import answer
 
+REFERENCE = "org.opencontainers.image.ref.name"
 NAMESPACE = "k8s.io"  # the one the kubelet looks in
+
+
+def require_running(settings: Settings) -> None:
+    """Raise ClusterError when no containerd of ours takes images."""
+    if processes.running(settings, "containerd") is None:
+        raise ClusterError(f"cluster {settings.name} has no running node: run `python3 -m cluster up` first")
 
 
 def images(settings: Settings) -> dict[str, str]:
@@ -36,20 +44,44 @@ def import_layout(settings: Settings, layout: Path, image: str) -> None:
     After a change of code that is the top layer: no archive is written, nothing large is read.
     """
     begin = time.monotonic()
-    index = json.loads((layout / "index.json").read_text())
-    reference = "org.opencontainers.image.ref.name"
-    entry = next((item for item in index["manifests"] if item["annotations"].get(reference) == image), None)
-    if entry is None:
-        raise ClusterError(f"image {image} is not in {layout}: run `python3 -m cluster images build` first")
+    require_running(settings)
+    entry = _entry(layout, image)
     if images(settings).get(image) == entry["digest"]:
         say(f"{image}: the cluster has it already")
         return
     present = set(answer([*_ctr(settings), "content", "ls", "--quiet"]).split())
     blobs = [blob for blob in _blobs(layout, entry["digest"]) if blob not in present]
-    entry = {**entry, "annotations": {reference: image, "io.containerd.image.name": image}}
+    entry = {**entry, "annotations": {REFERENCE: image, "io.containerd.image.name": image}}
     _stream(settings, layout, blobs, {"schemaVersion": 2, "manifests": [entry]})
     size = sum(_blob_path(layout, blob).stat().st_size for blob in blobs) / 1e6
     say(f"{image}: loaded {len(blobs)} new blobs, {size:.0f} MB, in {time.monotonic() - begin:.1f} s")
+
+
+def size_megabytes(layout: Path, image: str) -> float:
+    """Size of an image's blobs; raises ClusterError when the layout lacks it."""
+    entry = _entry(layout, image)
+    return sum(_blob_path(layout, blob).stat().st_size for blob in _blobs(layout, entry["digest"])) / 1e6
+
+
+def drop_unreferenced(layout: Path) -> None:
+    """Delete the blobs that no image of the layout uses any more."""
+    if not (layout / "index.json").exists():
+        return
+    manifests = json.loads((layout / "index.json").read_text())["manifests"]
+    used = {_blob_path(layout, blob) for entry in manifests for blob in _blobs(layout, entry["digest"])}
+    for blob in (layout / "blobs" / "sha256").iterdir():
+        if blob not in used:
+            blob.unlink()
+
+
+def _entry(layout: Path, image: str) -> dict[str, Any]:
+    index = layout / "index.json"
+    manifests = json.loads(index.read_text())["manifests"] if index.exists() else []
+    for entry in manifests:
+        if entry.get("annotations", {}).get(REFERENCE) == image:
+            found: dict[str, Any] = entry
+            return found
+    raise ClusterError(f"image {image} is not in {layout}: run `python3 -m cluster images build` first")
 
 
 def _blobs(layout: Path, manifest_digest: str) -> Iterator[str]:

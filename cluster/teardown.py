@@ -6,31 +6,39 @@ import contextlib
 import ctypes
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from cluster import cgroups, network, processes
 from cluster.errors import ClusterError
 from cluster.settings import Settings
 
-# Those that would start things again go before what they start.
-ORDER = (
-    "kwok",
-    "coredns",
-    "kube-proxy",
-    "kube-scheduler",
-    "kube-controller-manager",
-    "kubelet",
-    "kube-apiserver",
-    "etcd",
-    "containerd",
+# Those that would start things again go before what they start; those of one stage go side by side.
+STAGES = (
+    ("kwok", "coredns", "kube-proxy", "kube-scheduler", "kube-controller-manager", "kubelet"),
+    ("kube-apiserver", "containerd"),
+    ("etcd",),
+)
+STOP_SECONDS = 3.0  # nothing that they could still save is kept
+# Folders that components make outside of the state folder; removed when they are empty.
+FIXED_FOLDERS = (
+    "/var/log/containers",
+    "/var/lib/cni/results",
+    "/var/lib/cni/cache",
+    "/var/lib/cni",
+    "/var/lib/kubelet/device-plugins",
+    "/var/lib/kubelet",
+    "/run/containerd/s",
+    "/run/containerd",
 )
 MNT_DETACH = 2
 
 
 def teardown(settings: Settings) -> None:
     """End processes and containers, then take away mounts, rules, the bridge and stray files. Repeatable."""
-    for name in ORDER:
-        processes.stop(settings, name)
+    for stage in STAGES:
+        with ThreadPoolExecutor(len(stage)) as pool:
+            list(pool.map(lambda name: processes.stop(settings, name, STOP_SECONDS), stage))
     cgroups.remove(settings)
     _end_marked(settings)
     _unmount(settings.state)
@@ -77,12 +85,14 @@ def _remove_stray_files(settings: Settings) -> None:
     for link in Path("/var/log/containers").glob("*"):
         if link.is_symlink() and link.readlink().is_relative_to(settings.state):
             link.unlink()
-    for result in Path("/var/lib/cni/results").glob(f"{settings.name}-*"):
-        result.unlink()
-    for device_plugins in (Path("/var/lib/kubelet/device-plugins"),):
+    sandboxes = settings.state / "containerd" / "root" / "io.containerd.grpc.v1.cri" / "sandboxes"
+    for sandbox in sandboxes.glob("*"):
+        for result in Path("/var/lib/cni/results").glob(f"*-{sandbox.name}-*"):
+            result.unlink()
+    kubelet = Path("/var/lib/kubelet")
+    if kubelet.exists() and {path.name for path in kubelet.iterdir()} == {"device-plugins"}:  # no other kubelet's
         for name in ("kubelet.sock", "kubelet_internal_checkpoint"):
-            (device_plugins / name).unlink(missing_ok=True)
-    empty = ("/var/log/containers", "/var/lib/cni/results", "/var/lib/cni/cache", "/var/lib/cni")
-    for folder in (*empty, "/var/lib/kubelet/device-plugins", "/var/lib/kubelet"):
+            (kubelet / "device-plugins" / name).unlink(missing_ok=True)
+    for folder in FIXED_FOLDERS:
         with contextlib.suppress(OSError):
             Path(folder).rmdir()

@@ -1,0 +1,19 @@
+"""The API server of the `cluster` tests: the embedded cluster's, brought up when it is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cluster import testing
+from cluster.lifecycle import Tier
+from tests.cluster_fixtures import kubectl, namespace
+
+__all__ = ["kubeconfig", "kubectl", "namespace"]
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A kubeconfig of the embedded cluster, or of LLMSERVICE_TEST_CONTEXT where the user names one."""
+    return testing.kubeconfig(Tier.API, tmp_path_factory.mktemp("kubeconfig"))

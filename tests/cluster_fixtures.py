@@ -1,0 +1,38 @@
+"""Fixtures over the fixture `kubeconfig`, which each tier of tests defines for itself."""
+
+from __future__ import annotations
+
+import subprocess
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster import contexts
+from cluster.settings import from_environment
+
+Kubectl = Callable[..., str]
+
+
+@pytest.fixture(scope="session")
+def kubectl(kubeconfig: Path) -> Kubectl:
+    """Runs kubectl with some arguments and `text` on its standard input, and gives what it prints."""
+    program = contexts.kubectl(from_environment())
+
+    def run(*arguments: str, text: str = "") -> str:
+        command = [program, "--kubeconfig", str(kubeconfig), *arguments]
+        result = subprocess.run(command, input=text, capture_output=True, text=True, timeout=120, check=False)
+        assert result.returncode == 0, f"kubectl {' '.join(arguments)}: {result.stderr}"
+        return result.stdout
+
+    return run
+
+
+@pytest.fixture
+def namespace(kubectl: Kubectl) -> Iterator[str]:
+    """A fresh namespace, removed after the test (its contents go in the background)."""
+    name = f"test-{uuid.uuid4().hex[:10]}"
+    kubectl("create", "namespace", name)
+    yield name
+    kubectl("delete", "namespace", name, "--wait=false")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
@@ -11,12 +11,9 @@ from llmgate.client import Client, Fault
 from llmgate.gate import Gate
 from llmgate.gate_metrics import GateMetrics, Outcome
 from llmgate.request import InvalidRequestError, Prompt, parse_request
-from llmgate.revival import knock_at
 from llmgate.triton_client import ShapeError, TritonClient, read_inputs, read_parameters
 from llmserving.metrics import TritonMetrics
 from llmserving.parameters import MeetingPlace, Parameters
-
-ENGINE_SUFFIX: Final = "-engine"
 
 
 class TritonPythonModel:
@@ -31,8 +28,7 @@ class TritonPythonModel:
         self._exporter = TritonMetrics(pb_utils.MetricFamily, labels)
         self._metrics = GateMetrics(self._exporter)
         place = MeetingPlace.of(parameters)
-        knock = knock_at(pb_utils, f"{place.service}{ENGINE_SUFFIX}")
-        self._gate = Gate(place, parameters.mode(), self._metrics, knock)
+        self._gate = Gate(place, parameters.mode(), self._metrics)
         self._gate.start()
 
     def execute(self, requests: list[Any]) -> None:

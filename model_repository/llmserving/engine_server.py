@@ -25,6 +25,7 @@ from llmserving.engine_metrics import EngineMetrics
 from llmserving.gate_connection import GateConnection
 from llmserving.parameters import MeetingPlace
 from llmserving.protocol import Add, Cancel, FrameReader, Hello, ProtocolError, Step, Welcome, check_version, encode
+from llmserving.server_process import ServerProcess
 from llmserving.slots import MAX_GATES, Slots
 
 AUDIT_SECONDS: Final = 1.0
@@ -50,7 +51,8 @@ def exit_process(error: BaseException) -> None:
 class EngineServer:
     """One engine instance with `slots` slots, open to gates from `start` until `stop`.
 
-    `failed` is called, after every request was answered with the error, when a step raises.
+    `failed` is called, after every request was answered with the error, when a step raises. `gate_died` is called
+    when a gate's process ended without leaving.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class EngineServer:
         slots: int,
         metrics: EngineMetrics | None = None,
         failed: Callable[[BaseException], None] = exit_process,
+        gate_died: Callable[[str], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.instance = f"{os.getpid()}-{secrets.token_hex(3)}"
@@ -67,6 +70,7 @@ class EngineServer:
         self._place = place
         self._metrics = metrics or EngineMetrics()
         self._failed = failed
+        self._gate_died = gate_died or ServerProcess(place).end
         self._clock = clock
         self._wake = threading.Condition()
         self._inbox: deque[tuple[GateConnection, Add | Cancel | None]] = deque()
@@ -127,6 +131,7 @@ class EngineServer:
         except (OSError, ProtocolError):
             connection.close()
             if gate is not None:
+                gate.said_bye = True  # it never came in
                 self._receive(gate, None)
             return
         connection.settimeout(None)
@@ -212,6 +217,8 @@ class EngineServer:
         inside = frozenset(live.slot for live in self._live.values() if live.gate is gate)
         self.slots.recover(gate.number, keep=inside)
         self._forget_if_done(gate)
+        if not (gate.said_bye or self._draining):
+            self._gate_died(f"a gate process with {len(inside)} requests in engine instance {self.instance} died")
 
     def _forget_if_done(self, gate: GateConnection) -> None:
         if gate.gone and not gate.live:

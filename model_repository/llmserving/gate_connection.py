@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from llmserving.protocol import Add, Cancel, FrameReader, Message, ProtocolError, Step, encode
+from llmserving.protocol import Add, Bye, Cancel, FrameReader, Message, ProtocolError, Step, encode
 
 MAX_UNSENT_BYTES: Final = 64 * 1024 * 1024
 
@@ -30,6 +30,7 @@ class GateConnection:
         self.serial = serial
         self.live: dict[int, int] = {}
         self.gone = False
+        self.said_bye = False
         self._connection = connection
         self._received = received
         self._unsent = bytearray()
@@ -70,6 +71,8 @@ class GateConnection:
     def _read(self, reader: FrameReader) -> None:
         with self._connection:
             while (message := self._next(reader)) is not None:
+                if isinstance(message, Bye):
+                    self.said_bye = True
                 if isinstance(message, Add | Cancel):
                     self._received(self, message)
             self._received(self, None)

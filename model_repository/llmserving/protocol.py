@@ -1,7 +1,8 @@
 """What gate and engine say to each other over a Unix socket: frames of JSON, each with its length before it.
 
 The gate speaks first with a `Hello`, the engine answers with a `Welcome`. Then the gate sends `Add` and `Cancel`, the
-engine one `Step` per iteration with what that step gave the requests of this gate.
+engine one `Step` per iteration with what that step gave the requests of this gate. A gate that leaves says `Bye`: an
+end without it is a death.
 """
 
 from __future__ import annotations
@@ -63,7 +64,12 @@ class Step:
     outputs: tuple[Output, ...]
 
 
-Message = Hello | Welcome | Add | Cancel | Step
+@dataclass(frozen=True)
+class Bye:
+    """The gate's last word."""
+
+
+Message = Hello | Welcome | Add | Cancel | Step | Bye
 
 
 def encode(message: Message) -> bytes:
@@ -79,6 +85,8 @@ def encode(message: Message) -> bytes:
             body = ["h", version]
         case Welcome(instance, gate, version):
             body = ["w", version, instance, gate]
+        case Bye():
+            body = ["b"]
     payload = _encode(body).encode("utf-8", "surrogatepass")
     return _LENGTH.pack(len(payload)) + payload
 
@@ -98,6 +106,8 @@ def decode(payload: bytes | bytearray) -> Message:
                 return Hello(rest[0])
             case "w":
                 return Welcome(version=rest[0], instance=rest[1], gate=rest[2])
+            case "b":
+                return Bye()
     except (ValueError, TypeError, IndexError) as error:
         raise ProtocolError(f"unreadable message: {error}") from error
     raise ProtocolError(f"unknown kind of message {kind!r}")

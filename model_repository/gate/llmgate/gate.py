@@ -14,10 +14,10 @@ from llmgate.gate_metrics import GateMetrics
 from llmgate.instances import Instances
 from llmgate.link import EngineGoneError, Link
 from llmgate.request import Prompt
-from llmgate.revival import Revival
 from llmgate.stream import Stream
 from llmserving.engine import Request
 from llmserving.parameters import MeetingPlace, Mode
+from llmserving.server_process import ServerProcess
 
 LOOK_SECONDS: Final = 0.1
 """A look for cancellation is a round trip to the server, so each stream is looked at this seldom."""
@@ -35,8 +35,8 @@ class _Waiting:
 class Gate:
     """The gate of one service in one process.
 
-    `knock` makes the server look after its engine processes; it is called while an instance that died has not come
-    back, or while requests wait and there is none.
+    `engines_died` is called when the last engine instance ended without having said that it would: nothing but a new
+    start of the server brings it back.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Gate:
         place: MeetingPlace,
         mode: Mode,
         metrics: GateMetrics | None = None,
-        knock: Callable[[], None] = lambda: None,
+        engines_died: Callable[[str], None] | None = None,
         engine_wait: float = ENGINE_WAIT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -56,7 +56,7 @@ class Gate:
         self._held = 0
         self._ended = threading.Event()
         self._instances = Instances(place)
-        self._revival = Revival(knock, self._engine_missing)
+        self._engines_died = engines_died or ServerProcess(place).end
         self._seen = clock()
         self._watcher = threading.Thread(target=self._watch, name="watch", daemon=True)
 
@@ -68,7 +68,6 @@ class Gate:
     def close(self) -> None:
         """Leaves every engine. Streams that were still inside fail."""
         self._ended.set()
-        self._revival.close()
         self._watcher.join(timeout=5)
         self._instances.close()
 
@@ -149,22 +148,21 @@ class Gate:
         return wanted
 
     def _given_up(self) -> bool:
-        """Whether there has been no engine instance for too long."""
+        """Whether there has been no engine instance for too long, or the last one died."""
         if self._instances.admitting():
             self._seen = self._clock()
-        return self._clock() - self._seen > self._engine_wait
-
-    def _engine_missing(self) -> bool:
-        return self._instances.missing > 0 or (self._held > 0 and not self._instances.admitting())
+            return False
+        return self._instances.missing > 0 or self._clock() - self._seen > self._engine_wait
 
     def _watch(self) -> None:
         while not self._ended.wait(WATCH_SECONDS):
             self._instances.discover()
             if self._instances.admitting():
                 self._seen = self._clock()
-            if self._engine_missing():
-                self._revival.begin()
+            elif self._instances.missing:
+                self._engines_died("no engine instance is left, and the last one died")
             self._look_for_cancelled()
+            self._metrics.missing_engines.set(self._instances.missing)
             self._metrics.free_slots.set(self._instances.free_slots())
             self._metrics.admitted.set(sum(link.admitted for link in self._instances.links()))
 

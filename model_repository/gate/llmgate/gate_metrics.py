@@ -26,6 +26,9 @@ class GateMetrics:
         )
         self.admitted = self._metrics.gauge("llm_gate_admitted_requests", "Requests of this gate inside an engine")
         self.free_slots = self._metrics.gauge("llm_gate_free_slots", "Free slots of all engine instances")
+        self.missing_engines = self._metrics.gauge(
+            "llm_gate_missing_engines", "Engine instances that died and have not come back"
+        )
         self.queue_seconds = self._metrics.histogram(
             "llm_gate_queue_seconds", "Seconds a request waited in the gate for a slot", LATENCY_BUCKETS
         )

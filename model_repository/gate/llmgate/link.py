@@ -14,6 +14,7 @@ from llmserving.engine import Request
 from llmserving.parameters import MeetingPlace
 from llmserving.protocol import (
     Add,
+    Bye,
     Cancel,
     FrameReader,
     Hello,
@@ -101,6 +102,8 @@ class Link:
     def close(self) -> None:
         """Leaves the instance."""
         with contextlib.suppress(OSError):
+            with self._lock:
+                self._connection.sendall(encode(Bye()))
             self._connection.shutdown(socket.SHUT_RDWR)
 
     def _relay(self, reader: FrameReader) -> None:

@@ -25,7 +25,6 @@ def engine_config(service: LLMService, plan: CapacityPlan, knobs: Knobs, paths: 
     config = ModelConfig(name=engine_name(service.metadata.name), backend="python", max_batch_size=0)
     config.input.add(name=UNUSED_TENSOR, data_type=DataType.Value("TYPE_INT32"), dims=[1])
     config.output.add(name=UNUSED_TENSOR, data_type=DataType.Value("TYPE_INT32"), dims=[1])
-    # Not decoupled: only then does Triton start the process of a dead instance again (python_backend 24.10).
     _add_instances(config, engine, plan, knobs.engine_instances)
     parameters = _owned_parameters(service, plan, knobs, paths)
     for key in engine.parameters:

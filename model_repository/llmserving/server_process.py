@@ -1,0 +1,72 @@
+"""The tritonserver that started this process, and how to end it when one of its model processes died.
+
+Triton up to 2.73 never starts a dead Python model process again (python_backend `TRITONBACKEND_ModelInstanceExecute`:
+"TODO: Implement restart"): the model stays ready, every request sent to it fails after a second, and the streams it
+had never end. So whoever survives ends the server, and what runs the server starts it again: the kubelet, visibly, as
+a restart of the container.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+from llmserving.parameters import MeetingPlace
+from llmserving.slots import Slots, SlotsError
+
+QUIET_SECONDS: Final = 2.0
+POLL_SECONDS: Final = 0.2
+
+
+class ServerProcess:
+    """The parent of this process at the time of making."""
+
+    def __init__(self, place: MeetingPlace, kill: Callable[[int, int], None] = os.kill) -> None:
+        self._place = place
+        self._pid = os.getppid()
+        self._kill = kill
+        self._lock = threading.Lock()
+        self._ending = False
+
+    def end(self, reason: str) -> None:
+        """Asks the server to end: it takes no more requests and finishes those it has.
+
+        Streams of a dead process never finish, so once nothing has been computed for `QUIET_SECONDS` it is killed.
+        """
+        with self._lock:
+            if self._ending:
+                return
+            self._ending = True
+        print(f"llmservice: ending tritonserver: {reason}", file=sys.stderr, flush=True)  # noqa: T201
+        self._signal(signal.SIGTERM)
+        threading.Thread(target=self._kill_when_quiet, name="server-end", daemon=True).start()
+
+    def _kill_when_quiet(self) -> None:
+        quiet_since = time.monotonic()
+        while time.monotonic() - quiet_since < QUIET_SECONDS:
+            time.sleep(POLL_SECONDS)
+            if held_slots(self._place):
+                quiet_since = time.monotonic()
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        if os.getppid() == self._pid:  # else the server is gone and its number may be another's
+            with contextlib.suppress(ProcessLookupError):
+                self._kill(self._pid, number)
+
+
+def held_slots(place: MeetingPlace) -> int:
+    """Slots held in all live engine instances of a service."""
+    held = 0
+    for instance in place.instances():
+        with contextlib.suppress(FileNotFoundError, SlotsError):
+            slots = Slots.open(place.slots(instance))
+            held += slots.held()
+            slots.close()
+    return held

@@ -171,7 +171,7 @@ class Tuning(ApiModel):
         TuningMode,
         Field(
             description="Auto: the tuner moves the knobs. Observe: it records what it would do. Off: nobody does. "
-            "Nothing tunes yet: write Off."
+            "Nothing tunes yet: write 'Off', in quotes, because YAML reads a bare Off as false."
         ),
     ] = TuningMode.AUTO
     bounds: TuningBounds = TuningBounds()

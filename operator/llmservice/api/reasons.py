@@ -11,7 +11,7 @@ class _Explained(StrEnum):
 
     meaning: str
 
-    def __new__(cls, word: str, meaning: str) -> Self:
+    def __new__(cls, word: str, meaning: str = "") -> Self:
         member = str.__new__(cls, word)
         member._value_ = word
         member.meaning = meaning

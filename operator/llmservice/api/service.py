@@ -104,7 +104,7 @@ class LLMServiceSpec(ApiModel):
                 f"&& duration(self.batching.maxQueueDelay) <= {cel_duration('self.tuning.bounds.maxQueueDelay.max')})",
             ),
             message='"maxQueueDelay %s is outside of tuning.bounds.maxQueueDelay, %s to %s: change one of them, or '
-            'write tuning.mode: Off".format([self.batching.maxQueueDelay, self.tuning.bounds.maxQueueDelay.min, '
+            "write tuning.mode: 'Off'\".format([self.batching.maxQueueDelay, self.tuning.bounds.maxQueueDelay.min, "
             "self.tuning.bounds.maxQueueDelay.max])",
             field_path=".batching.maxQueueDelay",
         ),

@@ -170,7 +170,7 @@ IDLE: Final = (
         "idle-tuning",
         "spec.tuning.mode",
         "object.spec.tuning.mode != 'Off'",
-        '"nothing tunes in this version, the knobs stay where the spec puts them: write tuning.mode: Off"',
+        "\"nothing tunes in this version, the knobs stay where the spec puts them: write tuning.mode: 'Off'\"",
     ),
     WarningRule(
         "idle-autoscaling",
@@ -191,7 +191,7 @@ IDLE: Final = (
         "spec.rollout.canary",
         "object.spec.rollout.canary == 'Auto' && (object.spec.scaling.minReplicas >= 3 "
         "|| (has(object.spec.replicas) && object.spec.replicas >= 3))",
-        '"no canary runs in this version, a new revision takes over without one: write rollout.canary: Off"',
+        "\"no canary runs in this version, a new revision takes over without one: write rollout.canary: 'Off'\"",
     ),
     WarningRule(
         "idle-kv-cache-dtype",

@@ -91,6 +91,8 @@ def _above(error: ErrorDetails) -> str:
 
 def _enum(error: ErrorDetails) -> str:
     expected = _context(error)["expected"].replace("'", "")
+    if error["input"] is False and "Off" in expected:
+        return "YAML reads a bare Off as false: write 'Off', in quotes"
     return f"{_shown(error['input'])} is not a choice: write {expected}"
 
 

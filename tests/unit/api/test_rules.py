@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.rule_cases import RULE_CASES, RuleCase, manifest
 
 from llmservice.api.reference import rules
 from llmservice.api.triton_rules import TRITON_RULES
 from llmservice.api.validation import validate
+from tests.rule_cases import RULE_CASES, RuleCase, manifest
 
 pytestmark = pytest.mark.unit
 

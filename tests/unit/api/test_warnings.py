@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.rule_cases import manifest
-from tests.warning_cases import WARNING_CASES
 
 from llmservice.api.admission import admission_policy
 from llmservice.api.validation import validate
 from llmservice.api.warnings import WARNINGS
+from tests.rule_cases import manifest
+from tests.warning_cases import WARNING_CASES
 
 pytestmark = pytest.mark.unit
 

@@ -1,0 +1,57 @@
+"""A real API server with the project's CRD and warning policy, and a namespace of our own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+import pytest
+import yaml
+
+from cluster.settings import from_environment
+
+ROOT: Final = Path(__file__).parents[3]
+
+
+class Kubectl:
+    """kubectl against the test cluster, in a namespace of the tests."""
+
+    def __init__(self, binary: Path, kubeconfig: Path, namespace: str) -> None:
+        context = yaml.safe_load(kubeconfig.read_text())["current-context"]
+        assert "test" in context, f"{context} is not a test cluster: these tests refuse to touch it"
+        self.namespace = namespace
+        self._command = [str(binary), "--kubeconfig", str(kubeconfig), "--namespace", namespace]
+
+    def __call__(self, *arguments: str, document: Any = None) -> subprocess.CompletedProcess[str]:
+        """Runs kubectl with `document` as JSON on its standard input, and gives what it said."""
+        text = None if document is None else json.dumps(document)
+        return subprocess.run(
+            [*self._command, *arguments], input=text, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    def must(self, *arguments: str, document: Any = None) -> str:
+        """As a call, but a failure fails the test. Gives standard output."""
+        result = self(*arguments, document=document)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+    def dry_run(self, manifest: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+        """`kubectl apply` that the API server judges and does not store."""
+        return self("apply", "--dry-run=server", "-o", "json", "-f", "-", document=manifest)
+
+
+@pytest.fixture(scope="session")
+def kubectl() -> Iterator[Kubectl]:
+    settings = from_environment()
+    kubectl = Kubectl(settings.bin / "kubectl", settings.kubeconfig, f"api-tests-{uuid4().hex[:8]}")
+    kubectl.must("apply", "--server-side", "--force-conflicts", "-f", str(ROOT / "crds"))
+    kubectl.must("wait", "--for=condition=Established", "crd/llmservices.triton-llm.dev", "--timeout=30s")
+    kubectl.must(
+        "apply", "-f", "-", document={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": kubectl.namespace}}
+    )
+    yield kubectl
+    kubectl.must("delete", "namespace", kubectl.namespace, "--wait=false")

@@ -1,0 +1,64 @@
+"""Every rule on a real API server: it accepts what it allows, rejects what it forbids, and says what to write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from kubernetes import client, config
+
+from cluster.settings import from_environment
+from llmservice.api.service import GROUP, PLURAL, VERSION
+from tests.bad_inputs import BAD_INPUTS, BadInput
+from tests.cluster.api.conftest import Kubectl
+from tests.rule_cases import RULE_CASES, RuleCase, manifest
+
+pytestmark = pytest.mark.cluster
+
+
+Refusal = Callable[[dict[str, Any]], str]
+
+
+@pytest.fixture(scope="session")
+def refusal(kubectl: Kubectl) -> Iterator[Refusal]:
+    """What the API server says against a manifest; empty when it takes it. Nothing is stored."""
+    configuration = client.Configuration()
+    path = str(from_environment().kubeconfig)
+    config.load_kube_config(path, client_configuration=configuration)  # type: ignore[no-untyped-call]
+    with client.ApiClient(configuration) as api_client:
+        api = client.CustomObjectsApi(api_client)
+
+        def refusal(document: dict[str, Any]) -> str:
+            try:
+                api.create_namespaced_custom_object(
+                    GROUP, VERSION, kubectl.namespace, PLURAL, document, dry_run="All", field_validation="Strict"
+                )
+            except client.ApiException as error:
+                return str(json.loads(error.body or "{}")["message"])
+            return ""
+
+        yield refusal
+
+
+@pytest.mark.parametrize("case", RULE_CASES, ids=lambda case: case.code)
+def test_the_api_server_accepts_what_a_rule_allows(refusal: Refusal, case: RuleCase) -> None:
+    assert refusal(manifest(case.accept, case.accept_name)) == ""
+
+
+@pytest.mark.parametrize("case", RULE_CASES, ids=lambda case: case.code)
+def test_the_api_server_rejects_what_a_rule_forbids(refusal: Refusal, case: RuleCase) -> None:
+    said = refusal(manifest(case.reject, case.reject_name))
+    assert case.says.lower() in said.lower()
+    assert "evaluating rule" not in said, "a rule failed to evaluate instead of judging"
+
+
+@pytest.mark.parametrize("bad", BAD_INPUTS.values(), ids=BAD_INPUTS)
+def test_the_api_server_names_a_mistake(refusal: Refusal, bad: BadInput) -> None:
+    assert bad.expected_of_server.lower() in refusal(manifest(bad.change)).lower()
+
+
+@pytest.mark.parametrize("change", [{"replicas": None}, {"batching": {"maxQueueDelay": None}}, {"engine": None}])
+def test_the_api_server_reads_null_as_left_out(refusal: Refusal, change: dict[str, Any]) -> None:
+    assert refusal(manifest(change)) == ""

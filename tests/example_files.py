@@ -1,0 +1,19 @@
+"""The examples, and the warnings that each is meant to show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+EXAMPLES: Final = Path(__file__).parents[1] / "examples"
+
+EXPECTED_WARNINGS: Final[dict[str, set[str]]] = {
+    "smollm2.yaml": set(),
+    "smollm2-dynamic.yaml": set(),
+    "smollm2-static.yaml": set(),
+    "smollm2-none.yaml": set(),
+    "smollm2-priorities.yaml": {"trap-prefetching-off", "trap-full-queue-uncounted", "trap-priority-generate"},
+    "llama2-13b-a100.yaml": {"idle-backend"},
+    "llama2-13b-vllm-nvidia.yaml": {"idle-backend"},
+    "llama2-13b-tensorrtllm.yaml": {"idle-backend"},
+}

@@ -70,9 +70,10 @@ def service_finding(findings: Sequence[Finding]) -> Finding | None:
         return None
     first = min(findings, key=lambda finding: (not finding.fault, _rank(finding.reason), finding.pod))
     same = sum(1 for finding in findings if finding.reason == first.reason)
-    if first.reason in {Reason.WAITING_FOR_GPU, Reason.UNSCHEDULABLE} or same > 1:
-        return replace(first, message=f"{same} of the replicas: {first.message}")
-    return first
+    if first.reason in {Reason.WAITING_FOR_GPU, Reason.UNSCHEDULABLE}:
+        who = "1 replica waits" if same == 1 else f"{same} replicas wait"
+        return replace(first, message=f"{who}: {first.message}")
+    return replace(first, message=f"{same} replicas: {first.message}") if same > 1 else first
 
 
 def _rank(reason: Reason) -> int:

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from llmserving.engine import Request, SamplingParameters
-from llmserving.weights import prepare
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from llmserving.engine import Request, SamplingParameters
+from llmserving.weights import prepare
 from llmtorch.engine import TorchEngine
 from llmtorch.options import EngineOptions
 
@@ -119,8 +119,6 @@ def compare(folder: Path, requests: Sequence[Request]) -> Comparison:
 
 def main() -> None:
     """Prints the figures."""
-    from benchmarks.figures import Figure, report
-
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", default=bool(os.environ.get("QUICK")))
     options = parser.parse_args()

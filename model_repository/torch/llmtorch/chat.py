@@ -42,6 +42,11 @@ class ChatTemplate:
             raise ValueError("the model has no chat template: send text_input or set spec.model.tokenizer.chatTemplate")
         if not messages:
             raise ValueError("messages is empty: send at least one {role, content}")
+        for index, message in enumerate(messages):
+            if not {"role", "content"} <= message.keys():
+                raise ValueError(
+                    f"messages[{index}] must have role and content, and has {', '.join(message) or 'neither'}"
+                )
         try:
             return self._template.render(
                 messages=list(messages), add_generation_prompt=True, tools=None, documents=None, **self.special_tokens

@@ -50,6 +50,7 @@ class Scheduler:
         self._max_sequences = max_sequences
         self._token_budget = token_budget
         self._batches: dict[int, _Batch] = {}
+        self._started: int | None = None  # the batch that runs until none of its members is left
 
     def expect(self, batch: int, size: int) -> None:
         """Counts one member of a batch as arrived, also one that is refused and will never be added."""
@@ -125,13 +126,13 @@ class Scheduler:
                 return
             self.waiting.remove(sequence)
             self.running.append(sequence)
+            self._started = sequence.batch
             chunks.append(Chunk(sequence, count))
             budget -= count
 
     def _next_admissible(self) -> Sequence | None:
-        if self.running:
-            current = self.running[0].batch
-            return next((s for s in self.waiting if s.batch == current), None)
+        if self.running or self._started is not None:
+            return next((s for s in self.waiting if s.batch == self._started), None)
         return next((s for s in self.waiting if s.batch is None or self._is_complete(s.batch)), None)
 
     def _is_complete(self, batch: int) -> bool:
@@ -140,3 +141,5 @@ class Scheduler:
     def _forget(self, batch: int) -> None:
         if self._batches[batch].live == 0 and self._is_complete(batch):
             del self._batches[batch]
+            if self._started == batch:
+                self._started = None

@@ -1,0 +1,135 @@
+"""Starting an engine: options, weights in one file or several, and errors that say what is wrong."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from llmserving.parameters import Mode, ParameterError, Parameters
+from llmtorch.config import ModelConfig, ModelFormatError
+from llmtorch.kv_cache import host_memory, number_of_blocks
+from llmtorch.loader import processor_count
+from llmtorch.options import EngineOptions, OptionError
+from tests.unit.torch_engine.tiny import engine_on, greedy, make_model, run, write_tokenizer
+
+pytestmark = pytest.mark.unit
+
+
+@pytest.fixture
+def folder(tiny_llama: Path, tmp_path: Path) -> Path:
+    """A copy of the tiny model that a test may spoil."""
+    return shutil.copytree(tiny_llama, tmp_path / "model")
+
+
+def change(folder: Path, **fields: object) -> Path:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+    return folder
+
+
+def test_options_come_from_the_parameters_of_the_rendered_config() -> None:
+    options = EngineOptions.from_parameters(
+        Parameters(
+            {"model_path": "/models", "mode": "Static", "max_sequences": "8", "max_length": "512", "slots": "10"}
+        )
+    )
+    assert options == EngineOptions(Path("/models"), Mode.STATIC, max_sequences=8, max_length=512)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({}, "model_path"),
+        ({"model_path": "/m", "mode": "Sometimes"}, "Continuous"),
+        ({"model_path": "/m", "max_sequences": "many"}, "max_sequences"),
+        ({"model_path": "/m", "max_length": "0"}, "max_length"),
+    ],
+)
+def test_a_bad_parameter_is_named(values: dict[str, str], words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        EngineOptions.from_parameters(Parameters(values))
+
+
+def test_sharded_weights_are_the_same_weights(tiny_llama: Path, tmp_path: Path) -> None:
+    make_model("llama").save_pretrained(tmp_path, max_shard_size="20KB")
+    write_tokenizer(tmp_path)
+    assert len(list(tmp_path.glob("model-*.safetensors"))) > 1
+    answers = [run(engine_on(place), greedy(1, "Once"))[1].tokens for place in (tiny_llama, tmp_path)]
+    assert answers[0] == answers[1]
+
+
+def test_a_missing_shard_is_named(tmp_path: Path) -> None:
+    make_model("llama").save_pretrained(tmp_path, max_shard_size="20KB")
+    missing = sorted(tmp_path.glob("model-*.safetensors"))[1]
+    missing.unlink()
+    with pytest.raises(ModelFormatError, match=missing.name):
+        engine_on(tmp_path)
+
+
+def test_a_folder_without_a_model_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ModelFormatError, match=r"config\.json"):
+        engine_on(tmp_path)
+
+
+def test_a_folder_without_weights_says_so(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ModelFormatError, match="no safetensors"):
+        engine_on(folder)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"architectures": ["MambaForCausalLM"]}, "MambaForCausalLM.*LlamaForCausalLM"),
+        ({"hidden_act": "gelu"}, "gelu"),
+        ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}}, "yarn"),
+        ({"sliding_window": 64}, "sliding window of 64"),
+        ({"num_hidden_layers": 3}, "model.layers.2"),
+    ],
+)
+def test_a_model_it_cannot_run_is_refused_in_words(fields: dict[str, object], words: str, folder: Path) -> None:
+    with pytest.raises(ModelFormatError, match=words):
+        engine_on(change(folder, **fields))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"dtype": "int4"}, "int4"),
+        ({"kv_dtype": "fp8_e4m3"}, "spec.kvCache.dtype"),
+        ({"device": "quantum"}, "quantum"),
+    ],
+)
+def test_an_option_it_cannot_honour_is_refused(options: dict[str, object], words: str, tiny_llama: Path) -> None:
+    with pytest.raises(OptionError, match=words):
+        engine_on(tiny_llama, **options)
+
+
+def test_the_cache_holds_every_sequence_at_its_longest_where_memory_allows(tiny_llama: Path) -> None:
+    config = ModelConfig.load(tiny_llama)
+    options = EngineOptions(tiny_llama, max_sequences=3, block_size=16)
+    assert number_of_blocks(options, config, 100, torch.float32, torch.device("cpu")) == 3 * 7
+
+
+def test_memory_of_the_container_counts(tmp_path: Path) -> None:
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal: 8000 kB\nMemAvailable: 6000 kB\n")
+    assert host_memory(meminfo, tmp_path) == (6000 * 1024, 8000 * 1024)
+    (tmp_path / "memory.max").write_text("4096000\n")
+    (tmp_path / "memory.current").write_text("3000000\n")
+    (tmp_path / "memory.stat").write_text("anon 1\ninactive_file 500000\n")
+    assert host_memory(meminfo, tmp_path) == (1596000, 4096000)
+    (tmp_path / "memory.max").write_text("max\n")
+    assert host_memory(meminfo, tmp_path) == (6000 * 1024, 8000 * 1024)
+
+
+def test_cores_of_the_container_count(tmp_path: Path) -> None:
+    unbounded = processor_count(tmp_path)
+    (tmp_path / "cpu.max").write_text("100000 100000\n")
+    assert processor_count(tmp_path) == 1
+    (tmp_path / "cpu.max").write_text("max 100000\n")
+    assert processor_count(tmp_path) == unbounded

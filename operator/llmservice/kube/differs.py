@@ -69,12 +69,6 @@ def differing(desired: Manifest, live: Manifest) -> list[str]:
     return _Comparison().run(_without_stamp(desired), live)
 
 
-def needs_status(desired: Manifest, live: Manifest) -> bool:
-    """Whether the status in `desired` must be applied over the live one, which has no other writer."""
-    wanted, found = {"status": desired.get("status", {})}, {"status": live.get("status", {})}
-    return bool(_Comparison().run(wanted, found) or _Comparison().run(found, wanted))
-
-
 def parse_quantity(value: object) -> Decimal | None:
     """A Kubernetes quantity (`500m`, `1Gi`, `2`, `1e3`) as a number; None when it is not one."""
     text = str(value)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from llmservice.kube.client import KubeClient
@@ -63,14 +62,11 @@ class Elector:
         identity: str,
         times: LeaseTimes | None = None,
         clock: Clock | None = None,
-        on_started_leading: Callable[[], Awaitable[None]] | None = None,
-        on_lost: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._client = client
         self._namespace, self._name, self.identity = namespace, name, identity
         self._times = times or LeaseTimes()
         self._clock = clock or SystemClock()
-        self._on_started_leading, self._on_lost = on_started_leading, on_lost
         self._seen: _Seen | None = None
         self._renewed_at: float | None = None
         self.leading = asyncio.Event()
@@ -98,8 +94,6 @@ class Elector:
                 await sleep(self._clock, self._times.retry_period)
             self.leading.set()
             _log.info("leading", extra={"lease": self._name, "identity": self.identity})
-            if self._on_started_leading:
-                await self._on_started_leading()
             while self.is_leader:
                 await sleep(self._clock, self._times.retry_period)
                 await self._try()
@@ -108,7 +102,7 @@ class Elector:
         except asyncio.CancelledError:
             await asyncio.shield(self.release())
             raise
-        await self._lose()
+        self._lose()
 
     async def release(self) -> None:
         """Give the Lease back so that another candidate takes it at once. Harmless when it is not ours.
@@ -128,12 +122,10 @@ class Elector:
         except (KubeError, TimeoutError) as error:
             _log.warning("lease not released: %s", error, extra={"lease": self._name})
 
-    async def _lose(self) -> None:
+    def _lose(self) -> None:
         self._renewed_at = None
         self.leading.clear()
         _log.warning("leadership lost", extra={"lease": self._name, "leader": self.leader})
-        if self._on_lost:
-            await self._on_lost()
 
     async def _try(self) -> bool:
         """One attempt to take or to renew the Lease; whether it is ours now."""

@@ -7,7 +7,7 @@ import pytest
 from llmservice.kube.events import EventType, Recorder
 from llmservice.kube.real import RealKube
 from llmservice.kube.resources import EVENT
-from tests.kube_contract import config_map
+from tests.kube_contract.manifests import config_map
 
 pytestmark = pytest.mark.cluster
 

@@ -10,7 +10,7 @@ import pytest
 from llmservice.kube.lease import Elector, LeaseTimes
 from llmservice.kube.real import RealKube
 from llmservice.kube.resources import LEASE
-from tests.kube_contract import eventually
+from tests.kube_contract.manifests import eventually
 
 pytestmark = pytest.mark.cluster
 

@@ -11,7 +11,7 @@ from llmservice.kube.errors import Forbidden, Invalid
 from llmservice.kube.real import RealKube, connect
 from llmservice.kube.requests import Answered
 from llmservice.kube.resources import CONFIG_MAP, POD, Manifest
-from tests.kube_contract import config_map, deployment
+from tests.kube_contract.manifests import config_map, deployment
 
 pytestmark = pytest.mark.cluster
 

@@ -17,7 +17,7 @@ from llmservice.kube.errors import (
 from llmservice.kube.fake import FakeKube
 from llmservice.kube.faults import Call
 from llmservice.kube.resources import Manifest
-from tests.kube_contract import config_map, deployment
+from tests.kube_contract.manifests import config_map, deployment
 
 pytestmark = pytest.mark.unit
 

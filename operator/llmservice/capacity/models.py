@@ -90,6 +90,6 @@ def source_name(source: ModelSource) -> str:
     if source.hugging_face:
         return source.hugging_face.repo
     if source.package:
-        return f"package {source.package.name}"
+        return f"Package {source.package.name}"
     kind = next((kind for kind, value in source.model_dump(by_alias=True).items() if value is not None), "source")
-    return f"the model of source {kind}"
+    return f"The model of source {kind}"

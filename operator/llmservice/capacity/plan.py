@@ -62,12 +62,12 @@ def plan(service: LLMService, fleet: FleetDefaults) -> CapacityPlan:
         return replace(blank, reason=_unknown_place(service, pool, fleet))
     if model is None:
         return replace(
-            blank, reason=f"{source_name(spec.model.source)} is not in the model catalogue: the first load tells"
+            blank, reason=f"{source_name(spec.model.source)} is not in the model catalogue: the first load tells."
         )
     layout = _layout(service, pool, accelerator)
     memory = measure(model, layout)
     if not layout.memory_bytes:
-        reason = f"pool {spec.placement.pool} does not say how much memory it has: set its memory, such as 8Gi"
+        reason = f"Pool {spec.placement.pool} does not say how much memory it has: set its memory, such as 8Gi."
         return replace(
             blank, weights_bytes=memory.weights_bytes, kv_bytes_per_token=memory.kv_bytes_per_token, reason=reason
         )
@@ -115,19 +115,22 @@ def _judge(
     if accelerator.slice and layout.accelerators > 1:
         return _Verdict(
             fits=False,
-            reason=f"an engine cannot be split over MIG slices, and parallelism asks for {layout.accelerators}",
-            remedies=("engine.parallelism.tensor: 1 and pipeline: 1", "placement.pool: one of whole accelerators"),
+            reason=f"An engine cannot be split over MIG slices, and spec.engine.parallelism asks for {layout.accelerators}.",
+            remedies=(
+                "Write spec.engine.parallelism.tensor: 1 and pipeline: 1.",
+                "Write spec.placement.pool: a pool of whole accelerators.",
+            ),
         )
     weights = f"{model.name} needs {format_gib(memory.weights_bytes)} for its weights"
     if memory.kv_tokens >= max_length:
-        return _Verdict(fits=True, reason=f"{weights}; {memory.kv_tokens} tokens of cache fit beside them, {have}")
+        return _Verdict(fits=True, reason=f"{weights}; {memory.kv_tokens} tokens of cache fit beside them, {have}.")
     ways = remedies(model, layout, max_length, accelerator, fleet, pool)
     if memory.weights_bytes >= memory.usable_bytes:
-        return _Verdict(fits=False, reason=f"{weights}, and there are {have}", remedies=ways)
+        return _Verdict(fits=False, reason=f"{weights}, and there are {have}.", remedies=ways)
     needed = format_gib(memory.kv_bytes_per_token * max_length)
     return _Verdict(
         fits=False,
-        reason=f"{weights} and {needed} for one sequence of {max_length} tokens, and there are {have}",
+        reason=f"{weights} and {needed} for one sequence of {max_length} tokens, and there are {have}.",
         remedies=ways,
     )
 
@@ -149,8 +152,8 @@ def _sequences(service: LLMService, memory: Memory | None, max_length: int, *, i
 def _unknown_place(service: LLMService, pool: Pool | None, fleet: FleetDefaults) -> str:
     name = service.spec.placement.pool
     if pool is None:
-        return f"there is no pool {name!r}: use one of {', '.join(sorted(fleet.pools)) or '(none)'}"
+        return f"There is no pool {name!r}: use one of {', '.join(sorted(fleet.pools)) or '(none)'}."
     return (
-        f"accelerator {pool.accelerator!r} of pool {name} is not in the catalogue "
-        f"({', '.join(sorted(ACCELERATORS))}): set the pool's accelerator to one of these"
+        f"Accelerator {pool.accelerator!r} of pool {name} is not in the catalogue "
+        f"({', '.join(sorted(ACCELERATORS))}): set the pool's accelerator to one of these."
     )

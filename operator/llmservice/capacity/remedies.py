@@ -33,7 +33,7 @@ def remedies(
         *_by_hardware(model, layout, max_length, fleet, pool),
     )
     return found[:COUNT] or (
-        "no setting and no pool of this fleet is enough: use a smaller or quantised model, or add a larger pool",
+        "No setting and no pool of this fleet is enough: use a smaller or quantised model, or add a larger pool.",
     )
 
 
@@ -45,18 +45,18 @@ def _by_settings(model: Model, layout: Layout, max_length: int, accelerator: Acc
     """Changes that need no further hardware."""
     raised = replace(layout, memory_percent=HIGHEST_PERCENT)
     if layout.memory_percent < HIGHEST_PERCENT and _fits(model, raised, max_length):
-        yield f"kvCache.memoryPercent: {HIGHEST_PERCENT}"
+        yield f"Write spec.kvCache.memoryPercent: {HIGHEST_PERCENT}."
     shorter = measure(model, layout).kv_tokens // 256 * 256
     if USEFUL_LENGTH <= shorter < max_length:
-        yield f"model.maxLength: {shorter}"
+        yield f"Write spec.model.maxLength: {shorter}."
     if layout.kv_dtype is KvCacheDtype.AUTO and accelerator.kv_dtypes:
         name = accelerator.kv_dtypes[0]
         if _fits(model, replace(layout, kv_dtype=KvCacheDtype(name)), max_length):
-            yield f"kvCache.dtype: {name}"
+            yield f"Write spec.kvCache.dtype: {name}."
     if (layout.dtype is Dtype.FLOAT32 or layout.is_cpu) and layout.dtype is not Dtype.BFLOAT16:
         halved = replace(layout, dtype=Dtype.BFLOAT16)
         if _fits(model, halved, max_length):
-            yield "model.dtype: bfloat16"
+            yield "Write spec.model.dtype: bfloat16."
 
 
 def _by_hardware(model: Model, layout: Layout, max_length: int, fleet: FleetDefaults, pool: str) -> Iterator[str]:
@@ -66,11 +66,11 @@ def _by_hardware(model: Model, layout: Layout, max_length: int, fleet: FleetDefa
         for tensor in (2, 4, 8):
             split = replace(layout, parallelism=Parallelism(tensor=tensor, pipeline=layout.parallelism.pipeline))
             if tensor > layout.parallelism.tensor and _fits(model, split, max_length):
-                yield f"engine.parallelism.tensor: {tensor} ({split.accelerators} accelerators per replica)"
+                yield f"Write spec.engine.parallelism.tensor: {tensor}, for {split.accelerators} accelerators per replica."
                 break
     for name, size in _larger_pools(layout, fleet, pool):
         if _fits(model, replace(layout, memory_bytes=size, is_cpu=False), max_length):
-            yield f"placement.pool: {name} ({format_gib(size)} each)"
+            yield f"Write spec.placement.pool: {name}, with {format_gib(size)} per accelerator."
 
 
 def _larger_pools(layout: Layout, fleet: FleetDefaults, pool: str) -> list[tuple[str, int]]:

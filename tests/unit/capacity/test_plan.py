@@ -63,7 +63,7 @@ def test_a_model_too_large_says_by_how_much_and_the_smallest_split_that_holds_it
     found = planned("meta-llama/Llama-2-70b-chat-hf", "a100-80gb")
     assert found.fits is False
     assert "128.5 GiB for its weights" in found.reason
-    assert found.remedies == ("engine.parallelism.tensor: 2 (2 accelerators per replica)",)
+    assert found.remedies == ("Write spec.engine.parallelism.tensor: 2, for 2 accelerators per replica.",)
 
 
 def test_a_long_context_is_cured_without_more_hardware_first() -> None:
@@ -71,16 +71,19 @@ def test_a_long_context_is_cured_without_more_hardware_first() -> None:
     assert found.fits is False
     assert "131072 tokens" in found.reason
     assert found.remedies == (
-        "kvCache.memoryPercent: 95",
-        "model.maxLength: 119808",
-        "kvCache.dtype: fp8_e5m2",
+        "Write spec.kvCache.memoryPercent: 95.",
+        "Write spec.model.maxLength: 119808.",
+        "Write spec.kvCache.dtype: fp8_e5m2.",
     )
 
 
 def test_a_pool_that_is_large_enough_is_a_way_out() -> None:
     found = planned("meta-llama/Llama-2-13b-chat-hf", "slice")
     assert found.fits is False
-    assert found.remedies == ("placement.pool: a100-40gb (39.5 GiB each)", "placement.pool: a100-80gb (79.0 GiB each)")
+    assert found.remedies == (
+        "Write spec.placement.pool: a100-40gb, with 39.5 GiB per accelerator.",
+        "Write spec.placement.pool: a100-80gb, with 79.0 GiB per accelerator.",
+    )
 
 
 @pytest.mark.parametrize("remedy", ["kvCache", "model", "placement"])
@@ -109,7 +112,7 @@ def test_an_engine_is_not_split_over_mig_slices() -> None:
         ("example/unheard-of", "a100-80gb", "not in the model catalogue"),
         ("meta-llama/Llama-3.2-1B", "bare-cpu", "set its memory"),
         ("meta-llama/Llama-3.2-1B", "odd", "not in the catalogue"),
-        ("meta-llama/Llama-3.2-1B", "nowhere", "there is no pool"),
+        ("meta-llama/Llama-3.2-1B", "nowhere", "There is no pool"),
     ],
 )
 def test_what_is_not_known_is_not_refused(repo: str, pool: str, said: str) -> None:

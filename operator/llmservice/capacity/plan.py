@@ -115,7 +115,7 @@ def _judge(
     if accelerator.slice and layout.accelerators > 1:
         return _Verdict(
             fits=False,
-            reason=f"An engine cannot be split over MIG slices, and spec.engine.parallelism asks for {layout.accelerators}.",
+            reason=f"An engine cannot be split over MIG slices, and its parallelism asks for {layout.accelerators}.",
             remedies=(
                 "Write spec.engine.parallelism.tensor: 1 and pipeline: 1.",
                 "Write spec.placement.pool: a pool of whole accelerators.",

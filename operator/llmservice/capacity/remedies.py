@@ -66,7 +66,7 @@ def _by_hardware(model: Model, layout: Layout, max_length: int, fleet: FleetDefa
         for tensor in (2, 4, 8):
             split = replace(layout, parallelism=Parallelism(tensor=tensor, pipeline=layout.parallelism.pipeline))
             if tensor > layout.parallelism.tensor and _fits(model, split, max_length):
-                yield f"Write spec.engine.parallelism.tensor: {tensor}, for {split.accelerators} accelerators a replica."
+                yield f"Write spec.engine.parallelism.tensor: {tensor} ({split.accelerators} accelerators each)."
                 break
     for name, size in _larger_pools(layout, fleet, pool):
         if _fits(model, replace(layout, memory_bytes=size, is_cpu=False), max_length):

@@ -63,7 +63,7 @@ def test_a_model_too_large_says_by_how_much_and_the_smallest_split_that_holds_it
     found = planned("meta-llama/Llama-2-70b-chat-hf", "a100-80gb")
     assert found.fits is False
     assert "128.5 GiB for its weights" in found.reason
-    assert found.remedies == ("Write spec.engine.parallelism.tensor: 2, for 2 accelerators a replica.",)
+    assert found.remedies == ("Write spec.engine.parallelism.tensor: 2 (2 accelerators each).",)
 
 
 def test_a_long_context_is_cured_without_more_hardware_first() -> None:

@@ -30,6 +30,8 @@ async def watch(wake: Callable[[Key], None], login: Login, namespaces: tuple[str
             registry=routes(wake_from_thread, login),
             settings=kopf_settings(),
             standalone=True,
+            # Else kopf asks the system for the user's name, and a container's user id need not have one.
+            identity="llmservice-operator",  # type: ignore[arg-type]  # kopf keeps the type to itself
             clusterwide=not namespaces,
             namespaces=namespaces,
             stop_flag=stop_kopf,

@@ -43,8 +43,11 @@ def _name(config: Any, line: Lines, filename: str) -> Iterator[PbtxtFinding]:
 
 def _backend(config: Any, line: Lines) -> Iterator[PbtxtFinding]:
     if not config.backend and not config.platform:
-        yield error(
-            "V2", 0, "The model has neither `backend` nor `platform`.", 'Write for example `backend: "python"`.'
+        yield warning(
+            "V2",
+            0,
+            "Without `backend` and `platform` Triton guesses from the names of the model's files, or refuses it.",
+            'Write for example `backend: "python"`.',
         )
     if config.platform == "ensemble":
         if config.backend:

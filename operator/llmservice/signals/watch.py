@@ -66,14 +66,23 @@ class SignalsWatch:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Looks at every service each `INTERVAL` seconds until `stop` is set."""
-        while not stop.is_set():
-            self._changed.clear()
-            now = self.clock.monotonic()
-            due = [key for key, known in self._watched.items() if known.due <= now]
-            gate = asyncio.Semaphore(CONCURRENCY)
-            await asyncio.gather(*(self._look(key, gate) for key in due))
-            left = min((known.due for known in self._watched.values()), default=now + INTERVAL) - self.clock.monotonic()
-            await self.clock.wait(self._changed, max(0.1, left))
+        stopped = asyncio.create_task(stop.wait())
+        stopped.add_done_callback(lambda _: self._changed.set())
+        try:
+            while not stop.is_set():
+                await self._round()
+        finally:
+            stopped.cancel()
+
+    async def _round(self) -> None:
+        """Looks at what is due, then waits for the next or for a change."""
+        self._changed.clear()
+        now = self.clock.monotonic()
+        due = [key for key, known in self._watched.items() if known.due <= now]
+        gate = asyncio.Semaphore(CONCURRENCY)
+        await asyncio.gather(*(self._look(key, gate) for key in due))
+        left = min((known.due for known in self._watched.values()), default=now + INTERVAL) - self.clock.monotonic()
+        await self.clock.wait(self._changed, max(0.1, left))
 
     async def _look(self, key: Key, gate: asyncio.Semaphore) -> None:
         known = self._watched.get(key)

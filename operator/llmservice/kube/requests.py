@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import ssl
 from collections.abc import Callable, Mapping
@@ -15,7 +16,7 @@ import aiohttp
 from llmservice.kube.clock import Clock, SystemClock, sleep
 from llmservice.kube.connection import Connection
 from llmservice.kube.errors import KubeError, Unavailable, from_status
-from llmservice.kube.resources import Resource
+from llmservice.kube.resources import LEASE, Resource
 from llmservice.kube.retries import RetryPolicy
 
 _UNAUTHORIZED: Final = 401
@@ -55,7 +56,8 @@ class Answered:
 class Requests:
     """Sends requests over one connection.
 
-    `concurrency` bounds the requests under way, `timeout` (seconds) each attempt. `on_answer` is told every attempt.
+    `concurrency` bounds the requests under way, those for Leases apart; `timeout` (seconds) bounds each attempt.
+    `on_answer` is told every attempt.
     """
 
     def __init__(
@@ -103,7 +105,9 @@ class Requests:
         await self._connection.close()
 
     async def _attempt(self, request: Request) -> bytes:
-        async with self._under_way:
+        # Leadership must not be lost because slow requests hold every place.
+        place = contextlib.nullcontext() if request.resource == LEASE else self._under_way
+        async with place:
             started = self._clock.monotonic()
             status = 0
             try:

@@ -15,7 +15,7 @@ from llmservice.kube.connection import USER_AGENT, open_connection
 from llmservice.kube.errors import Conflict, Forbidden, Invalid, NotServed, TooManyRequests, Unavailable
 from llmservice.kube.real import RealKube
 from llmservice.kube.requests import Answered, Request, Requests
-from llmservice.kube.resources import CONFIG_MAP, POD
+from llmservice.kube.resources import CONFIG_MAP, LEASE, POD
 from llmservice.kube.retries import RetryPolicy
 from tests.unit.kube.clocks import ManualClock
 
@@ -230,6 +230,26 @@ async def test_no_more_requests_are_under_way_than_allowed(server: Server) -> No
     await requests.close()
 
 
+async def test_a_lease_is_renewed_while_slow_requests_hold_every_place(server: Server) -> None:
+    released, held = asyncio.Event(), asyncio.Event()
+
+    async def answer_leases(request: web.Request) -> web.StreamResponse:
+        if "leases" not in request.path:
+            held.set()
+            await released.wait()
+        return web.Response()
+
+    server.script = [answer_leases]
+    requests = await server.requests(concurrency=1)
+    slow = asyncio.create_task(requests.send(LIST))
+    await held.wait()
+    await requests.send(Request("get", "GET", LEASE.path("default", "operator"), LEASE))
+    assert not slow.done()
+    released.set()
+    await slow
+    await requests.close()
+
+
 async def test_a_long_list_is_read_in_pages_and_again_when_it_expires(server: Server) -> None:
     def page(name: str, following: str = "") -> Handler:
         return answer(200, {"items": [{"metadata": {"name": name}}], "metadata": {"continue": following}})
@@ -241,6 +261,13 @@ async def test_a_long_list_is_read_in_pages_and_again_when_it_expires(server: Se
     assert [item["metadata"]["name"] for item in await client.list(CONFIG_MAP, "chat")] == ["whole"]
     assert "limit" not in server.seen[4].query
     await client.close()
+
+
+async def test_in_a_pod_without_a_token_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    with pytest.raises(Unavailable, match="the pod's service account"):
+        await open_connection(None, None)
 
 
 async def test_without_a_configuration_the_error_says_what_to_give(tmp_path: Path) -> None:

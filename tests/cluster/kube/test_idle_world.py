@@ -1,0 +1,34 @@
+"""What the operator really builds, once stored by a real API server, needs no second write."""
+
+from __future__ import annotations
+
+import pytest
+
+from llmservice.kube.differs import differing, needs_apply, stamp
+from llmservice.kube.real import RealKube
+from llmservice.kube.resources import Resource
+from llmservice.workload.deployment import with_replicas
+from tests.unit.workload.cases import CASES, Case
+
+pytestmark = pytest.mark.cluster
+
+PLAIN = [case for case in CASES if not case.image_volumes]
+"""Image volumes are off by default until Kubernetes 1.35: the API server drops them, so they always differ."""
+
+
+@pytest.mark.parametrize("case", PLAIN, ids=lambda case: case.name)
+async def test_nothing_that_is_stored_needs_an_apply(case: Case, client: RealKube, namespace: str) -> None:
+    for built in case.build().manifests:
+        resource = Resource.of(built)
+        if built["kind"] == "PodMonitor":  # another project's, not served here
+            continue
+        metadata = {**built["metadata"], "namespace": namespace}
+        del metadata["ownerReferences"]
+        desired = {**built, "metadata": metadata}
+        if built["kind"] == "Deployment":
+            desired = with_replicas(desired, 0)
+        await client.apply(stamp(desired))
+        live = await client.get(resource, namespace, metadata["name"])
+        assert live is not None
+        assert differing(desired, live) == []
+        assert not needs_apply(desired, live)

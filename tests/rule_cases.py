@@ -209,6 +209,12 @@ ENGINE_CASES: Final = (
         "must ascend",
     ),
     RuleCase(
+        "own-kv-torch",
+        {"kvCache": {"dtype": "Auto"}},
+        {"kvCache": {"dtype": "fp8_e4m3"}},
+        "the torch engine keeps its cache",
+    ),
+    RuleCase(
         "own-kv-int8",
         _engine(backend="vllm") | {"kvCache": {"dtype": "fp8_e5m2"}},
         _engine(backend="vllm") | {"kvCache": {"dtype": "int8"}},

@@ -26,7 +26,7 @@ WARNING_CASES: Final[dict[str, dict[str, Any]]] = {
     "idle-autoscaling": {"scaling": {"maxReplicas": 2}},
     "idle-objectives": {"objectives": {"latency": {"p99": "5s"}}},
     "idle-canary": {"replicas": 3},
-    "idle-kv-cache-dtype": {"kvCache": {"dtype": "fp8_e4m3"}},
+    "idle-kv-cache-dtype": {"engine": {"backend": "vllm"}, "kvCache": {"dtype": "fp8_e4m3"}},
     "idle-source-s3": {"model": {"source": {"s3": {"bucket": "models"}}}},
     "idle-tokenizer-path": {"model": {"tokenizer": {"path": "tokenizer"}}},
 }

@@ -16,13 +16,25 @@ def with_defaults(value: Any, schema: Schema) -> Any:
     return value
 
 
-def without_nulls(value: Any) -> Any:
-    """A copy of `value` without the fields that are `null`."""
+def without_nulls(value: Any, schema: Schema | None = None) -> Any:
+    """A copy of `value` without the fields that are `null`; with a schema, only those that it knows."""
     if isinstance(value, dict):
-        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+        return {
+            key: without_nulls(item, _child(schema, key))
+            for key, item in value.items()
+            if item is not None or _child(schema, key) == {}
+        }
     if isinstance(value, list):
-        return [without_nulls(item) for item in value]
+        return [without_nulls(item, None if schema is None else schema.get("items", {})) for item in value]
     return value
+
+
+def _child(schema: Schema | None, name: str) -> Schema | None:
+    """The schema of one field; an empty one where it is unknown, None where nothing is known to compare with."""
+    if schema is None or schema.get("x-kubernetes-preserve-unknown-fields"):
+        return None
+    child: Schema = schema.get("properties", {}).get(name) or schema.get("additionalProperties", {})
+    return child
 
 
 def _with_object_defaults(value: dict[str, Any], schema: Schema) -> dict[str, Any]:

@@ -94,9 +94,7 @@ class TorchOptions(ApiModel):
 class EngineSpec(ApiModel):
     """The engine: the Triton model that holds the weights."""
 
-    backend: Annotated[Backend, Field(description="The library that computes: torch, vllm or tensorrtllm.")] = (
-        Backend.TORCH
-    )
+    backend: Annotated[Backend, Field(description="The library that computes. Only torch serves yet.")] = Backend.TORCH
     driver: Annotated[
         Driver,
         Field(

@@ -30,7 +30,10 @@ def _compiled(expression: str) -> Any:
     return cel.compile(expression)
 
 
-def _is_sorted(items: Sequence[Any]) -> bool:
+def _is_sorted(items: Any) -> bool:
+    """Whether a list of numbers ascends. True for anything else, which the types refuse: CEL must not fail loudly."""
+    if not isinstance(items, list) or not all(isinstance(item, int) for item in items):
+        return True
     return all(low <= high for low, high in pairwise(items))
 
 

@@ -84,7 +84,7 @@ class PvcSource(ApiModel):
 
 
 class S3Source(ApiModel):
-    """Objects below a prefix of an S3-compatible bucket."""
+    """Objects below a prefix of an S3-compatible bucket. Does nothing yet."""
 
     bucket: Annotated[str, Field(min_length=3, max_length=63, description="The bucket's name.")]
     prefix: Annotated[str, Field(max_length=512, description="Prefix of the objects; empty for the whole bucket.")] = ""

@@ -90,7 +90,7 @@ class Percentiles(ApiModel):
 
 
 class Objectives(ApiModel):
-    """What the service promises, judged over `window`."""
+    """What the service promises, judged over `window`. Does nothing yet."""
 
     window: Annotated[Duration, Field(description="Over which the objectives are judged.")] = timedelta(minutes=5)
     time_to_first_token: Annotated[

@@ -109,6 +109,12 @@ class LLMServiceSpec(ApiModel):
             field_path=".batching.maxQueueDelay",
         ),
         Rule(
+            code="own-kv-torch",
+            expression="self.kvCache.dtype == 'Auto' || self.engine.backend != 'torch'",
+            message='"the torch engine keeps its cache in the type it computes in: write kvCache.dtype: Auto"',
+            field_path=".kvCache.dtype",
+        ),
+        Rule(
             code="own-kv-int8",
             expression="self.kvCache.dtype != 'int8' || self.engine.backend != 'vllm'",
             message='"vllm has no int8 cache: write kvCache.dtype: Auto, fp8_e4m3 or fp8_e5m2"',

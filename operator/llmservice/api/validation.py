@@ -58,7 +58,7 @@ def _type_errors(manifest: Mapping[str, Any], schema: Schema) -> list[Finding]:
     """Pydantic's errors. As JSON and strict, because the API server takes no "5" for 5 either."""
     try:
         LLMService.model_validate_json(
-            json.dumps(without_nulls(dict(manifest)), default=str), strict=True, by_name=False
+            json.dumps(without_nulls(dict(manifest), schema), default=str), strict=True, by_name=False
         )
     except ValidationError as error:
         return [finding_of(detail, schema) for detail in error.errors()]

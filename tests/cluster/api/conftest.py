@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
 import pytest
 import yaml
+from kubernetes import client, config
 
 from cluster.settings import from_environment
+from llmservice.api.service import GROUP, PLURAL, VERSION
 
 ROOT: Final = Path(__file__).parents[3]
+
+Refusal = Callable[[dict[str, Any]], str]
+"""Gives what the API server says against a manifest; empty when it takes it. Nothing is stored."""
 
 
 class Kubectl:
@@ -55,3 +60,24 @@ def kubectl() -> Iterator[Kubectl]:
     )
     yield kubectl
     kubectl.must("delete", "namespace", kubectl.namespace, "--wait=false")
+
+
+@pytest.fixture(scope="session")
+def refusal(kubectl: Kubectl) -> Iterator[Refusal]:
+    """What the API server says against a manifest; empty when it takes it. Nothing is stored."""
+    configuration = client.Configuration()
+    path = str(from_environment().kubeconfig)
+    config.load_kube_config(path, client_configuration=configuration)  # type: ignore[no-untyped-call]
+    with client.ApiClient(configuration) as api_client:
+        api = client.CustomObjectsApi(api_client)
+
+        def refusal(document: dict[str, Any]) -> str:
+            try:
+                api.create_namespaced_custom_object(
+                    GROUP, VERSION, kubectl.namespace, PLURAL, document, dry_run="All", field_validation="Strict"
+                )
+            except client.ApiException as error:
+                return str(json.loads(error.body or "{}")["message"])
+            return ""
+
+        yield refusal

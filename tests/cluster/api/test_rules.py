@@ -2,44 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from kubernetes import client, config
 
-from cluster.settings import from_environment
-from llmservice.api.service import GROUP, PLURAL, VERSION
 from tests.bad_inputs import BAD_INPUTS, BadInput
-from tests.cluster.api.conftest import Kubectl
+from tests.cluster.api.conftest import Refusal
 from tests.rule_cases import RULE_CASES, RuleCase, manifest
 
 pytestmark = pytest.mark.cluster
-
-
-Refusal = Callable[[dict[str, Any]], str]
-
-
-@pytest.fixture(scope="session")
-def refusal(kubectl: Kubectl) -> Iterator[Refusal]:
-    """What the API server says against a manifest; empty when it takes it. Nothing is stored."""
-    configuration = client.Configuration()
-    path = str(from_environment().kubeconfig)
-    config.load_kube_config(path, client_configuration=configuration)  # type: ignore[no-untyped-call]
-    with client.ApiClient(configuration) as api_client:
-        api = client.CustomObjectsApi(api_client)
-
-        def refusal(document: dict[str, Any]) -> str:
-            try:
-                api.create_namespaced_custom_object(
-                    GROUP, VERSION, kubectl.namespace, PLURAL, document, dry_run="All", field_validation="Strict"
-                )
-            except client.ApiException as error:
-                return str(json.loads(error.body or "{}")["message"])
-            return ""
-
-        yield refusal
 
 
 @pytest.mark.parametrize("case", RULE_CASES, ids=lambda case: case.code)

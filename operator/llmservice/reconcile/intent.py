@@ -6,9 +6,11 @@ everything that admission checks is checked again here.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -17,7 +19,7 @@ from llmservice.api.knobs import Knobs
 from llmservice.api.plan import CapacityPlan
 from llmservice.api.reasons import ConditionType, Reason
 from llmservice.api.service import LLMService
-from llmservice.api.validation import validate
+from llmservice.api.validation import Findings, validate
 from llmservice.capacity.plan import plan as plan_capacity
 from llmservice.reconcile.knobs import knobs_in_force
 from llmservice.repository.errors import RenderError, UnknownTritonVersionError
@@ -26,7 +28,11 @@ from llmservice.repository.render import Repository, render
 from llmservice.workload.build import Workload, build
 from llmservice.workload.pinning import LiveRevision
 
-MAX_FINDINGS = 5
+MAX_FINDINGS: Final = 5
+"""Findings that one message names."""
+
+KEPT_FINDINGS: Final = 512
+"""Specs whose findings are kept."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ def intend(
     manifest: Mapping[str, Any], fleet: FleetDefaults, operator_key: bytes, live: Sequence[LiveRevision] = ()
 ) -> Intent | Blocked:
     """The intent of a stored LLMService. `live` are its revisions in the cluster: one that fits is kept."""
-    findings = validate(dict(manifest))
+    findings = _findings(_asked(manifest))
     warnings = tuple(str(finding) for finding in findings.warnings)
     if findings.errors:
         said = [str(finding) for finding in findings.errors[:MAX_FINDINGS]]
@@ -80,6 +86,18 @@ def intend(
         text = " ".join([plan.reason, *plan.remedies]).strip()
         return Blocked(ConditionType.CAPACITY_FITS, Reason.DOES_NOT_FIT, text, service, plan, warnings)
     return _render(service, plan, fleet, operator_key, live, warnings)
+
+
+def _asked(manifest: Mapping[str, Any]) -> str:
+    """What validation looks at, as text: a pass over an unchanged spec need not evaluate a hundred rules again."""
+    metadata = {"name": manifest["metadata"]["name"], "namespace": manifest["metadata"].get("namespace")}
+    rest = {name: value for name, value in manifest.items() if name not in ("metadata", "status")}
+    return json.dumps({**rest, "metadata": metadata}, sort_keys=True)
+
+
+@lru_cache(maxsize=KEPT_FINDINGS)
+def _findings(asked: str) -> Findings:
+    return validate(json.loads(asked))
 
 
 def _render(

@@ -82,7 +82,7 @@ def remove(settings: Settings) -> None:
         for name, value in before["kernel"].items():
             if _read(name) != value:
                 _write(name, value)
-    if Path("/sys/class/net", settings.bridge).exists():
+    if any(link["ifname"] == settings.bridge for link in json.loads(answer(["ip", "-json", "link", "show"]))):
         answer(["ip", "link", "delete", settings.bridge])
 
 

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from pydantic import ValidationError
+
 from llmservice.api.model import ModelSource
 from llmservice.api.plan import CapacityPlan
-from llmservice.api.reasons import Reason
+from llmservice.api.reasons import ConditionType, Reason
 from llmservice.api.status import (
     CapacityStatus,
     LLMServiceStatus,
@@ -81,8 +83,17 @@ def status_manifest(world: World, status: LLMServiceStatus) -> Manifest:
 
 
 def differs(status: LLMServiceStatus, world: World) -> bool:
-    """Whether the stored status says anything else; the time of the last measurement alone is not worth a write."""
-    return _without_time(status.manifest()) != _without_time(dict(world.status))
+    """Whether the stored status says anything else; the time of the last measurement alone is not worth a write.
+
+    What this operator does not know (another writer's condition, a newer operator's field) is none of its business.
+    """
+    kinds = {kind.value for kind in ConditionType}
+    known = [one for one in world.status.get("conditions") or () if one.get("type") in kinds]
+    try:
+        stored = LLMServiceStatus.model_validate({**world.status, "conditions": known})
+    except ValidationError:
+        return True
+    return _without_time(status.manifest()) != _without_time(stored.manifest())
 
 
 def describe_source(source: ModelSource) -> str:

@@ -83,6 +83,9 @@ BAD_INPUTS: Final = {
         "spec.template.resources.requests.memory",
         "4GB is not a quantity",
     ),
+    "a volume without a name": BadInput(
+        {"template": {"volumes": [{"emptyDir": {}}]}}, "spec.template.volumes[0]", "has no name", "Required value"
+    ),
     "no source": BadInput({"model": {"source": {}}}, "spec.model.source", "exactly one source"),
     "a Secret's name in capitals": BadInput(
         {"model": {"source": {"huggingFace": {"repo": "a/b", "tokenSecretRef": {"name": "HF", "key": "token"}}}}},

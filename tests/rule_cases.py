@@ -365,6 +365,12 @@ TEMPLATE_CASES: Final = (
         "1A cannot name a variable",
     ),
     RuleCase(
+        "own-env-owned",
+        _template(env=[{"name": "HF_HOME", "value": "/v"}]),
+        _template(env=[{"name": "TRITON_TOKEN", "value": "x"}]),
+        "the operator sets TRITON_TOKEN itself",
+    ),
+    RuleCase(
         "own-env-value",
         _template(env=[{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]),
         _template(env=[{"name": "A", "value": "x", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]),

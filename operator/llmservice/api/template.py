@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from llmservice.api.schema import ApiModel, Rule, with_rules
 
@@ -13,8 +13,17 @@ _OWNED_LABELS = "['app.kubernetes.io/name', 'app.kubernetes.io/instance', 'app.k
 
 Key = Annotated[str, Field(max_length=317)]
 Preserved = Annotated[dict[str, Any], WithJsonSchema({"type": "object", _PRESERVE: True})]
+
+
+def _require_name(volume: dict[str, Any]) -> dict[str, Any]:
+    if not isinstance(volume.get("name"), str):
+        raise ValueError("this volume has no name: write name, as a volume mount names it")
+    return volume
+
+
 NamedVolume = Annotated[
     dict[str, Any],
+    AfterValidator(_require_name),
     WithJsonSchema(
         {
             "type": "object",
@@ -75,6 +84,12 @@ class EnvVar(ApiModel):
             code="own-env-name",
             expression="self.name.matches('^[A-Za-z_][A-Za-z0-9_]*$')",
             message='"%s cannot name a variable: use letters, digits and _, with no digit first".format([self.name])',
+            field_path=".name",
+        ),
+        Rule(
+            code="own-env-owned",
+            expression="!(self.name in ['TRITON_TOKEN', 'HOME', 'PYTHONDONTWRITEBYTECODE'])",
+            message='"the operator sets %s itself: remove it".format([self.name])',
             field_path=".name",
         ),
         Rule(

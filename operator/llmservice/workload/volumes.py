@@ -57,14 +57,15 @@ def repository_mounts() -> list[Manifest]:
     ]
 
 
-def weights_mounts(source: ModelSource) -> list[Manifest]:
-    """What the container that brings the weights sees."""
-    return [
+def weights_mounts(source: ModelSource, template: PodTemplate) -> list[Manifest]:
+    """What the container that brings the weights sees; the template's volumes may hold certificates and packages."""
+    own: list[Manifest] = [
         {"name": "repository", "mountPath": "/repository", "readOnly": True},
         {"name": "models", "mountPath": "/models"},
         {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the pod's own
         *_source_mount(source),
     ]
+    return own + _asked_mounts(template)
 
 
 def triton_mounts(source: ModelSource, template: PodTemplate) -> list[Manifest]:
@@ -79,7 +80,7 @@ def triton_mounts(source: ModelSource, template: PodTemplate) -> list[Manifest]:
         {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the pod's own
         *_source_mount(source),
     ]
-    asked = [mount.model_dump(by_alias=True, exclude_none=True) for mount in template.volume_mounts]
+    asked = _asked_mounts(template)
     return own + asked
 
 
@@ -100,3 +101,7 @@ def _refuse_owned(template: PodTemplate) -> None:
                 f"spec.template.volumeMounts[{index}].mountPath",
                 f"{mount.mount_path!r} is the operator's own: mount outside {', '.join(OWNED_PATHS)}",
             )
+
+
+def _asked_mounts(template: PodTemplate) -> list[Manifest]:
+    return [mount.model_dump(by_alias=True, exclude_none=True) for mount in template.volume_mounts]

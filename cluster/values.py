@@ -19,10 +19,12 @@ def write(settings: Settings) -> Path:
         # A new image under the same tag must still roll the operator.
         "podAnnotations": {images.KEY_LABEL: images.build_key("operator")},
         "fleet": {
+            "endpointDrain": "3s",
             "images": {"torch": {"image": images.IMAGES["triton-cpu"].tag, "tritonVersion": "2.51.0"}},
             "pools": {
                 "cpu": {
                     "accelerator": "cpu",
+                    "memory": "6Gi",
                     "nodeSelector": {"triton-llm.dev/pool": "cpu"},
                     "template": {"volumes": [folder], "volumeMounts": [packages]},
                 }

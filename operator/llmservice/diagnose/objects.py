@@ -17,7 +17,7 @@ _MISSING_MAP = re.compile(r'configmap "(?P<name>[^"]+)" not found', re.IGNORECAS
 _MOUNT = re.compile(
     r'(?:MountVolume|AttachVolume)\.\w+ failed for volume "(?P<volume>[^"]+)"[^:]*: (?P<text>.+)', re.DOTALL
 )
-_INSUFFICIENT = re.compile(r"(?P<nodes>\d+) Insufficient (?P<resource>[\w.-]+/[\w.-]+)")
+_INSUFFICIENT = re.compile(r"(?P<nodes>\d+) Insufficient (?P<resource>[\w.-]+/[\w.-]*\w)")
 _PREEMPTION = re.compile(r"\s*preemption: .*$", re.DOTALL)
 
 

@@ -8,6 +8,7 @@ from llmservice.api.reasons import Reason
 from llmservice.diagnose.finding import Evidence, Finding
 from llmservice.diagnose.pod import EXIT_SIGKILL, REPOSITORY, WEIGHTS, Container
 from llmservice.diagnose.triton_log import accelerator_memory_failure, model_failure
+from llmservice.diagnose.weights_progress import cause_of, in_words
 
 _PULL_FAULTS = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
 _PULL_EVENT = re.compile(r'Failed to pull image "[^"]+": (?P<text>.+)', re.DOTALL)
@@ -44,7 +45,7 @@ def weights_failed(evidence: Evidence) -> Finding | None:
         return None
     if failure.reason == "OOMKilled":
         return Finding(Reason.OUT_OF_MEMORY, "bringing the weights ran out of memory: raise spec.template.resources")
-    text = failure.message.strip() or _last_line(evidence.weights_log) or f"exit code {failure.exit_code}"
+    text = failure.message.strip() or cause_of(_last_line(evidence.weights_log)) or f"exit code {failure.exit_code}"
     return Finding(
         Reason.MODEL_SOURCE_FAILED, f"the model's files could not be brought: {text}. Check spec.model.source"
     )
@@ -127,8 +128,7 @@ def fetching_weights(evidence: Evidence) -> Finding | None:
     weights = evidence.pod.init(WEIGHTS)
     if weights is None or not weights.running_since:
         return None
-    progress = _last_line(evidence.weights_log)
-    return Finding(Reason.FETCHING_WEIGHTS, progress or "the model's files are on their way", fault=False)
+    return Finding(Reason.FETCHING_WEIGHTS, in_words(_last_line(evidence.weights_log)), fault=False)
 
 
 def loading_model(evidence: Evidence) -> Finding | None:

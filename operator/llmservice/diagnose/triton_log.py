@@ -25,7 +25,7 @@ _FAILED_POLL = re.compile(r"Poll failed for model directory '(?P<model>[^']+)': 
 _FAILED_SERVER_SHORT = re.compile(r"error: creating server: (?P<text>[^\n]+)")
 _PARSE = re.compile(r"Error parsing text-format inference\.ModelConfig: (?P<text>[^\n]+)")
 _CUDA_MEMORY = re.compile(r"[^\n]*(?:CUDA out of memory|OutOfMemoryError|CUDA_ERROR_OUT_OF_MEMORY)[^\n]*")
-_LOG_PREFIX = re.compile(r"^[EWI]\d{4} [\d:.]+ \d+ \S+\] \"?")
+_LOG_PREFIX = re.compile(r"^(?:[EWI]\d{4} [\d:.]+|\S+Z [EWI]) \d+ \S+\] \"?")
 _STATUS_CODE = re.compile(r"^(?:Internal|Invalid argument|Unavailable|Not found|Unknown|Unsupported): ")
 MAX_TEXT = 400
 

@@ -2,29 +2,30 @@
 # tritonserver without a GPU, for tests and for trying). docker build, buildah bud and kaniko all build it.
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 
-FROM ${PYTHON_IMAGE} AS operator-build
+FROM ${PYTHON_IMAGE} AS operator-dependencies
 RUN python3 -m venv /opt/llmservice
 COPY requirements/operator.txt /src/requirements/
 RUN --mount=type=cache,target=/root/.cache/pip \
-    /opt/llmservice/bin/python -m pip install --no-input --require-hashes -r /src/requirements/operator.txt
-COPY pyproject.toml README.md LICENSE /src/
-COPY operator /src/operator
-COPY model_repository /src/model_repository
-COPY crds /src/crds
-# The wheel brings the code of gate and engines and the CRDs, so the image needs no checkout.
-RUN --mount=type=cache,target=/root/.cache/pip \
-    /opt/llmservice/bin/python -m pip wheel --no-input --no-deps --wheel-dir /wheels /src \
-    && /opt/llmservice/bin/python -m pip install --no-input --no-deps --target /package /wheels/*.whl \
-    && rm -rf /package/bin
-
-FROM operator-build AS operator-environment
-RUN /opt/llmservice/bin/python -m pip uninstall --yes --quiet pip setuptools \
+    /opt/llmservice/bin/python -m pip install --no-input --require-hashes -r /src/requirements/operator.txt \
+    && /opt/llmservice/bin/python -m pip uninstall --yes --quiet pip setuptools \
     && find /opt/llmservice -type d -name tests -prune -exec rm -rf {} +
+
+# Apart from the dependencies, so that a change of code leaves their layer as it is.
+FROM ${PYTHON_IMAGE} AS operator-package
+RUN --mount=type=cache,target=/root/.cache/pip \
+    python3 -m venv /opt/build && /opt/build/bin/python -m pip install --no-input "hatchling>=1.27"
+COPY pyproject.toml README.md LICENSE /src/
+COPY crds /src/crds
+COPY model_repository /src/model_repository
+COPY operator /src/operator
+# The wheel brings the code of gate and engines and the CRDs, so the image needs no checkout.
+RUN /opt/build/bin/python -m pip install --no-input --no-deps --no-build-isolation --target /package /src \
+    && rm -rf /package/bin
 
 # Two layers: dependencies, which seldom change, and the operator itself, which is all that a new build has to send.
 FROM ${PYTHON_IMAGE} AS operator
-COPY --from=operator-environment /opt/llmservice /opt/llmservice
-COPY --from=operator-build /package /opt/operator
+COPY --from=operator-dependencies /opt/llmservice /opt/llmservice
+COPY --from=operator-package /package /opt/operator
 RUN echo /opt/operator > "$(echo /opt/llmservice/lib/python3*/site-packages)/operator.pth" \
     && printf '#!/opt/llmservice/bin/python\nimport sys\nfrom llmservice.cli.main import main\nsys.exit(main())\n' \
        > /usr/local/bin/llmservice \

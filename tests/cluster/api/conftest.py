@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -15,8 +16,10 @@ from kubernetes import client, config
 
 from cluster.settings import from_environment
 from llmservice.api.service import GROUP, PLURAL, VERSION
+from tests.rule_cases import manifest
 
 ROOT: Final = Path(__file__).parents[3]
+DEADLINE_S: Final = 30
 
 Refusal = Callable[[dict[str, Any]], str]
 """Gives what the API server says against a manifest; empty when it takes it. Nothing is stored."""
@@ -51,15 +54,28 @@ class Kubectl:
 
 @pytest.fixture(scope="session")
 def kubectl() -> Iterator[Kubectl]:
+    """kubectl, with the CRD and the policy of this checkout. What was not there before is gone afterwards: helm
+    installs nothing over objects that are not its own."""
     settings = from_environment()
     kubectl = Kubectl(settings.bin / "kubectl", settings.kubeconfig, f"api-tests-{uuid4().hex[:8]}")
+    found = kubectl("get", "crd", "llmservices.triton-llm.dev").returncode == 0
     kubectl.must("apply", "--server-side", "--force-conflicts", "-f", str(ROOT / "crds"))
     kubectl.must("wait", "--for=condition=Established", "crd/llmservices.triton-llm.dev", "--timeout=30s")
-    kubectl.must(
-        "apply", "-f", "-", document={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": kubectl.namespace}}
-    )
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": kubectl.namespace}}
+    kubectl.must("apply", "-f", "-", document=namespace)
     yield kubectl
     kubectl.must("delete", "namespace", kubectl.namespace, "--wait=false")
+    if not found:
+        kubectl.must("delete", "-f", str(ROOT / "crds"))
+
+
+@pytest.fixture(scope="session")
+def policy(kubectl: Kubectl) -> Kubectl:
+    """kubectl, with the policy in force: the API server takes a moment to load it."""
+    deadline = time.monotonic() + DEADLINE_S
+    while "Warning:" not in kubectl.dry_run(manifest({"tuning": {"mode": "Auto"}})).stderr:
+        assert time.monotonic() < deadline, "the policy never warned"
+    return kubectl
 
 
 @pytest.fixture(scope="session")

@@ -1,15 +1,21 @@
-"""The stored object: defaults, columns, /scale, /status, and what an older CRD does to a newer status."""
+"""The stored object: defaults, columns, /scale, /status, and what an older CRD does to a newer status.
+
+Objects are stored under a twin of the CRD in a group of its own: an operator that happens to run in this cluster would
+write the status of a real one.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
-from llmservice.api.crd import crd_yaml, schema
+from llmservice.api.crd import crd, crd_yaml, schema
 from llmservice.api.defaults import with_defaults
 from llmservice.api.reasons import ConditionType, Reason
 from llmservice.api.service import LLMService
@@ -55,62 +61,100 @@ STATUS = LLMServiceStatus(
 )
 
 
+@dataclass(frozen=True)
+class Twin:
+    """The CRD again, under another group, and one object of it."""
+
+    kubectl: Kubectl
+    group: str
+    name: str = "columns"
+
+    @property
+    def resource(self) -> str:
+        return f"llmservices.{self.group}"
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        return manifest({}, self.name) | {"apiVersion": f"{self.group}/v1alpha1"}
+
+    def create_definition(self) -> None:
+        definition = crd()
+        definition["metadata"]["name"] = self.resource
+        definition["spec"]["group"] = self.group
+        del definition["spec"]["names"]["shortNames"], definition["spec"]["names"]["categories"]
+        self.kubectl.must("create", "-f", "-", document=definition)
+        self.kubectl.must("wait", "--for=condition=Established", f"crd/{self.resource}", "--timeout=30s")
+
+    def read(self) -> dict[str, Any]:
+        document: dict[str, Any] = json.loads(self.kubectl.must("get", self.resource, self.name, "-o", "json"))
+        return document
+
+    def columns(self, *options: str) -> list[list[str]]:
+        return [line.split() for line in self.kubectl.must("get", self.resource, self.name, *options).splitlines()]
+
+    def report(self, status: dict[str, Any]) -> None:
+        document = {key: value for key, value in self.manifest.items() if key != "spec"} | {"status": status}
+        options = ("--server-side", "--subresource=status", "--field-manager=reporter")
+        self.kubectl.must("apply", *options, "-f", "-", document=document)
+
+
+@pytest.fixture(scope="module")
+def definition(kubectl: Kubectl) -> Iterator[Twin]:
+    twin = Twin(kubectl, f"twin-{uuid4().hex[:8]}.triton-llm.dev")
+    twin.create_definition()
+    yield twin
+    kubectl.must("delete", "crd", twin.resource)
+
+
 @pytest.fixture
-def stored(kubectl: Kubectl) -> Iterator[str]:
-    """The name of a service that exists while the test runs."""
-    kubectl.must("apply", "-f", "-", document=manifest({}, "columns"))
-    yield "columns"
-    kubectl.must("delete", "llm", "columns")
+def stored(definition: Twin) -> Iterator[Twin]:
+    """A stored service that nobody reconciles."""
+    definition.kubectl.must("apply", "-f", "-", document=definition.manifest)
+    yield definition
+    definition.kubectl.must("delete", definition.resource, definition.name)
 
 
-def read(kubectl: Kubectl, name: str) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(kubectl.must("get", "llm", name, "-o", "json"))
-    return document
-
-
-def report(kubectl: Kubectl, name: str, status: dict[str, Any]) -> None:
-    document = {key: value for key, value in manifest({}, name).items() if key != "spec"} | {"status": status}
-    kubectl.must(
-        "apply", "--server-side", "--subresource=status", "--field-manager=reporter", "-f", "-", document=document
-    )
-
-
-def test_defaults_are_filled_in_as_python_fills_them(kubectl: Kubectl, stored: str) -> None:
-    document = read(kubectl, stored)
+def test_defaults_are_filled_in_as_python_fills_them(stored: Twin) -> None:
+    document = stored.read()
     assert document["spec"] == with_defaults(manifest({})["spec"], schema()["properties"]["spec"])
-    assert LLMService.parse(document).spec == LLMService.parse(manifest({}, stored)).spec
+    assert LLMService.parse(document).spec == LLMService.parse(manifest({})).spec
 
 
-def test_the_columns_tell_the_state(kubectl: Kubectl, stored: str) -> None:
-    report(kubectl, stored, STATUS.manifest())
-    heads, row = kubectl.must("get", "llmservices", stored).splitlines()
-    assert heads.split() == ["NAME", "READY", "STATUS", "REPLICAS", "QUEUE", "TTFT-P99", "TOKENS/S", "MODEL", "AGE"]
-    assert row.split()[:8] == ["columns", "True", "Serving", "2/3", "4", "120ms", "963.5", "SmolLM2-135M"]
-    wide = kubectl.must("get", "triton-llm", stored, "-o", "wide").splitlines()
-    assert wide[0].split()[9:] == ["POOL", "DELAY", "INSTANCES", "REASON"]
-    assert wide[1].split()[9:] == ["cpu", "5ms", "1", "Serving"]
+def test_the_columns_tell_the_state(stored: Twin) -> None:
+    stored.report(STATUS.manifest())
+    heads, row = stored.columns()
+    assert heads == ["NAME", "READY", "STATUS", "REPLICAS", "QUEUE", "TTFT-P99", "TOKENS/S", "MODEL", "AGE"]
+    assert row[:8] == ["columns", "True", "Serving", "2/3", "4", "120ms", "963.5", "SmolLM2-135M"]
+    heads, row = stored.columns("-o", "wide")
+    assert heads[9:] == ["POOL", "DELAY", "INSTANCES", "REASON"]
+    assert row[9:] == ["cpu", "5ms", "1", "Serving"]
 
 
-def test_the_whole_status_is_stored(kubectl: Kubectl, stored: str) -> None:
-    report(kubectl, stored, STATUS.manifest())
-    document = read(kubectl, stored)
-    assert document["status"] == STATUS.manifest()
-    assert LLMServiceStatus.model_validate(document["status"]) == STATUS
+def test_the_whole_status_is_stored(stored: Twin) -> None:
+    stored.report(STATUS.manifest())
+    status = stored.read()["status"]
+    assert status == STATUS.manifest()
+    assert LLMServiceStatus.model_validate(status) == STATUS
 
 
-def test_a_status_field_of_a_newer_operator_survives_an_older_crd(kubectl: Kubectl, stored: str) -> None:
-    report(kubectl, stored, {"phase": "Serving", "decisions": [{"why": "delay up", "inputs": {"arrivals": 3}}]})
-    assert read(kubectl, stored)["status"]["decisions"] == [{"why": "delay up", "inputs": {"arrivals": 3}}]
+def test_a_status_field_of_a_newer_operator_survives_an_older_crd(stored: Twin) -> None:
+    decisions = [{"why": "delay up", "inputs": {"arrivals": 3}}]
+    stored.report({"phase": "Serving", "decisions": decisions})
+    assert stored.read()["status"]["decisions"] == decisions
 
 
-def test_scale_reads_the_selector_and_writes_replicas(kubectl: Kubectl, stored: str) -> None:
-    report(kubectl, stored, STATUS.manifest())
-    kubectl.must("scale", "llm", stored, "--replicas=5")
-    assert read(kubectl, stored)["spec"]["replicas"] == 5
-    namespace = read(kubectl, stored)["metadata"]["namespace"]
-    path = f"/apis/triton-llm.dev/v1alpha1/namespaces/{namespace}/llmservices/{stored}/scale"
-    scale = json.loads(kubectl.must("get", "--raw", path))
+def test_scale_reads_the_selector_and_writes_replicas(stored: Twin) -> None:
+    stored.report(STATUS.manifest())
+    stored.kubectl.must("scale", stored.resource, stored.name, "--replicas=5")
+    assert stored.read()["spec"]["replicas"] == 5
+    base = f"/apis/{stored.group}/v1alpha1/namespaces/{stored.kubectl.namespace}/llmservices"
+    scale = json.loads(stored.kubectl.must("get", "--raw", f"{base}/{stored.name}/scale"))
     assert scale["status"] == {"replicas": 3, "selector": "app.kubernetes.io/instance=columns"}
+
+
+def test_short_name_and_category_find_the_services(kubectl: Kubectl) -> None:
+    for word in ("llm", "triton-llm", "llmservice"):
+        assert "No resources found" in kubectl("get", word).stderr
 
 
 def test_kubectl_explain_shows_the_descriptions(kubectl: Kubectl) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from llmservice.api.validation import validate
@@ -12,17 +10,6 @@ from tests.rule_cases import manifest
 from tests.warning_cases import WARNING_CASES
 
 pytestmark = pytest.mark.cluster
-
-DEADLINE_S = 30
-
-
-@pytest.fixture(scope="session")
-def policy(kubectl: Kubectl) -> Kubectl:
-    """The policy in force: the API server takes a moment to load it."""
-    deadline = time.monotonic() + DEADLINE_S
-    while "Warning:" not in kubectl.dry_run(manifest({"tuning": {"mode": "Auto"}})).stderr:
-        assert time.monotonic() < deadline, "the policy never warned"
-    return kubectl
 
 
 @pytest.mark.parametrize("code", WARNING_CASES)

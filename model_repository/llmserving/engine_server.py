@@ -249,7 +249,6 @@ class EngineServer:
     def _fail(self, error: BaseException) -> None:
         text = f"the engine failed: {type(error).__name__}: {error}"
         self._place.socket(self.instance).unlink(missing_ok=True)
-        self.slots.end_admission()
         self._deliver([Output(key=key, finish_reason=FinishReason.ERROR, error=text) for key in list(self._live)])
         for gate in list(self._gates.values()):
             gate.close()

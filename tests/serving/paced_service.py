@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
+
+from prometheus_client.parser import text_string_to_metric_families
 
 import llmservice
 from llmservice.api.knobs import Knobs
@@ -20,6 +23,9 @@ from llmservice.repository.features import TritonFeatures
 from llmservice.repository.layout import Paths
 from llmservice.repository.render import Repository, Role, render
 from llmservice.repository.write import write_repository
+from llmserving.parameters import MeetingPlace
+from llmserving.server_process import held_slots
+from llmserving.slots import Slots
 
 NAME: Final = "chat"
 CHECKOUT: Final = Path(llmservice.__file__).parent.parent.parent
@@ -48,13 +54,58 @@ class PacedService:
     batching: Mapping[str, Any]
     run_directory: Path
 
-    def repository(self, **knobs: Any) -> Repository:
-        """The rendered repository with `knobs` instead of those it started with."""
-        return render_paced(self.pace, self.batching, self.run_directory, **knobs)
+    def config(self, role: Role, **knobs: Any) -> Any:
+        """The rendered `ModelConfig` with `knobs` instead of those it started with."""
+        return render_paced(self.pace, self.batching, self.run_directory, **knobs).config(role)
 
-    def load_json(self, role: Role, **knobs: Any) -> str:
-        """What the load API gets for a change of knobs."""
-        return self.repository(**knobs).load_json(role)
+    @property
+    def place(self) -> MeetingPlace:
+        """Where gate and engine meet."""
+        return MeetingPlace(self.run_directory, NAME)
+
+    def held_slots(self) -> int:
+        """Slots held in all engine instances."""
+        return held_slots(self.place)
+
+    def total_slots(self) -> int:
+        """Slots of all engine instances."""
+        return sum(slots.count for slots in self._slots())
+
+    def free_slots(self) -> int:
+        """Free slots of all engine instances."""
+        return sum(slots.free() for slots in self._slots())
+
+    def _slots(self) -> list[Slots]:
+        return [Slots.open(self.place.slots(instance)) for instance in self.place.instances()]
+
+    def processes(self, model: str) -> set[int]:
+        """Process ids of the model's instances that the server runs now."""
+        found = set()
+        for folder in Path("/proc").iterdir():
+            if folder.name.isdigit() and (name := _stub_of(folder, self.server.pid)) and name.startswith(f"{model}_"):
+                found.add(int(folder.name))
+        return found
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of a series over all processes, 0 when there is none."""
+        with urllib.request.urlopen(self.server.metrics_url, timeout=10) as page:
+            families = text_string_to_metric_families(page.read().decode())
+            return sum(
+                sample.value
+                for family in families
+                for sample in family.samples
+                if sample.name == name and labels.items() <= sample.labels.items()
+            )
+
+
+def _stub_of(folder: Path, server: int) -> str:
+    """The name of the model instance that a process serves, empty when it is no stub of `server`."""
+    try:
+        command = (folder / "cmdline").read_bytes().split(b"\0")
+        parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    return command[8].decode() if command[0].endswith(b"triton_python_backend_stub") and parent == server else ""
 
 
 def render_paced(pace: Pace, batching: Mapping[str, Any], run_directory: Path, **knobs: Any) -> Repository:

@@ -5,12 +5,17 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import queue
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 import aiohttp
+import numpy as np
+import tritonclient.grpc as grpcclient
 
 from tests.serving.paced_service import NAME
 
@@ -106,3 +111,45 @@ async def stream_many(
                 group.create_task(client())
         load.seconds = time.perf_counter() - started
     return load
+
+
+def post(url: str, path: str, body: dict[str, Any], model: str = NAME) -> tuple[int, dict[str, Any]]:
+    """Status and JSON of one request to the gate's `path`, such as `generate`."""
+    request = urllib.request.Request(f"{url}/v2/models/{model}/{path}", json.dumps(body).encode())
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read())
+
+
+class GrpcStream:
+    """One streamed request over gRPC, as a context manager; leaving it cancels the request."""
+
+    def __init__(self, address: str, max_tokens: int, prompt: str = "hello") -> None:
+        self.responses: queue.Queue[tuple[Any, Any]] = queue.Queue()
+        self._client = grpcclient.InferenceServerClient(address)
+        inputs = [grpcclient.InferInput("text_input", [1, 1], "BYTES"), grpcclient.InferInput("stream", [1, 1], "BOOL")]
+        inputs[0].set_data_from_numpy(np.array([[prompt.encode()]], dtype=np.object_))
+        inputs[1].set_data_from_numpy(np.array([[True]]))
+        self._client.start_stream(callback=lambda result, error: self.responses.put((result, error)))
+        self._client.async_stream_infer(NAME, inputs, parameters={"max_tokens": max_tokens})
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.cancel()
+        self._client.close()
+
+    def text(self, timeout: float = 30) -> str:
+        """The text of the next response; raises the error that came in its place."""
+        result, error = self.responses.get(timeout=timeout)
+        if error is not None:
+            raise error
+        return str(result.as_numpy("text_output").item().decode())
+
+    def cancel(self) -> None:
+        """Cancels what is still running."""
+        self._client.stop_stream(cancel_requests=True)

@@ -1,0 +1,66 @@
+"""A client that leaves is noticed, and its slot is free within moments, not at the end of its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import aiohttp
+import pytest
+
+from tests.serving.eventually import eventually
+from tests.serving.paced_service import NAME, PacedService, paced_service
+from tests.serving.streams import GrpcStream
+
+pytestmark = pytest.mark.e2e
+
+LONG = 2000
+"""Tokens of a stream that would run for many seconds."""
+SOON = 2.0
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[PacedService]:
+    with paced_service() as running:
+        yield running
+
+
+async def test_an_http_client_that_hangs_up_frees_its_slot(service: PacedService) -> None:
+    body = {"text_input": "hello", "stream": True, "max_tokens": LONG}
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"{service.server.http_url}/v2/models/{NAME}/generate_stream", json=body) as response,
+    ):
+        await response.content.readline()
+        assert service.held_slots() == 1
+
+    await eventually(lambda: service.held_slots() == 0, SOON, "the slot of a client that hung up")
+
+
+async def test_a_grpc_stream_that_is_cancelled_frees_its_slot(service: PacedService) -> None:
+    with GrpcStream(service.server.grpc_address, LONG) as stream:
+        stream.text()
+        assert service.held_slots() == 1
+
+    await eventually(lambda: service.held_slots() == 0, SOON, "the slot of a cancelled stream")
+
+
+async def test_a_request_cancelled_before_it_has_a_slot_never_reaches_the_engine(service: PacedService) -> None:
+    cancelled = service.metric("llm_gate_requests_total", outcome="cancelled")
+    holders = [GrpcStream(service.server.grpc_address, LONG) for _ in range(service.total_slots())]
+    await eventually(lambda: service.free_slots() == 0, SOON, "every slot held")
+    admitted = service.metric("llm_gate_queue_seconds_count")
+    late = GrpcStream(service.server.grpc_address, LONG)
+    await eventually(lambda: service.metric("llm_gate_held_requests") == 1, SOON, "the late request held in the gate")
+
+    late.cancel()
+
+    await eventually(
+        lambda: service.metric("llm_gate_requests_total", outcome="cancelled") == cancelled + 1,
+        SOON,
+        "the late request cancelled",
+    )
+    assert service.metric("llm_gate_queue_seconds_count") == max(admitted, service.total_slots())
+    assert service.free_slots() == 0
+    for holder in holders:
+        holder.cancel()
+    await eventually(lambda: service.held_slots() == 0, SOON, "every slot free")

@@ -1,0 +1,41 @@
+"""Engine instances come and go in place under load; the streams belong to the gate and lose nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from llmservice.repository.render import Role
+from llmservice.triton.client import TritonClient
+from llmservice.triton.live import Outcome, set_engine_instances
+from tests.serving.eventually import eventually
+from tests.serving.paced_service import paced_service
+from tests.serving.streams import stream_many
+
+pytestmark = pytest.mark.e2e
+
+
+async def test_an_instance_is_added_and_removed_under_load_without_loss() -> None:
+    with paced_service() as service:
+        done = asyncio.Event()
+        running = asyncio.create_task(stream_many(service.server.http_url, 40, 200, 24, until=done.is_set))
+        (first,) = service.processes("chat-engine")
+        config = service.config(Role.ENGINE)
+        async with TritonClient(service.server.grpc_address) as client:
+            for _ in range(2):
+                assert (await set_engine_instances(client, config, 2)).outcome is Outcome.APPLIED
+                await eventually(lambda: service.total_slots() == 36, 5, "the slots of two instances")
+                assert first in service.processes("chat-engine"), "in place: the first one lives on"
+                await eventually(lambda: service.held_slots() > 18, 5, "requests in both instances")
+
+                assert (await set_engine_instances(client, config, 1)).outcome is Outcome.APPLIED
+                assert service.total_slots() == 18
+                (first,) = service.processes("chat-engine")
+        done.set()
+        load = await running
+
+        assert load.whole, load.errors
+        assert service.free_slots() == 18
+        assert service.server.running()
+        assert service.metric("llm_gate_missing_engines") == 0

@@ -1,0 +1,71 @@
+"""`make demo`. CONTEXT=NAME uses a cluster of yours, VALUES=FILE the chart's values for it, KEEP=1 leaves all running."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from demo import steps
+from demo.terminal import DemoError, Terminal
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def main() -> int:
+    """Runs every step; 0 when each did what it shows."""
+    os.chdir(ROOT)
+    context, values = os.environ.get("CONTEXT", ""), os.environ.get("VALUES", "")
+    embedded, keep = not context, bool(os.environ.get("KEEP"))
+    terminal = Terminal({"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"})
+    try:
+        if embedded:
+            terminal, values = _embedded_cluster(terminal)
+        else:
+            terminal.run(f"python3 -m cluster check --context {context}")
+            terminal.run(f"kubectl config use-context {context}")
+        steps.install(terminal, values, take_ownership=embedded)
+        for step in (steps.serve, steps.ask, steps.retune, steps.scale, steps.break_spec, steps.remove):
+            step(terminal)
+        terminal.title("Done", "each line that begins with $ can be copied")
+    except DemoError as error:
+        print(f"\nthe demo stopped: {error}\nRun `make demo` again to go on; KEEP=1 leaves the cluster for a look.")
+        return 1
+    except KeyboardInterrupt:
+        print("\ninterrupted; run `make demo` again to go on")
+        return 130
+    finally:
+        _clean(terminal, embedded=embedded, keep=keep)
+    return 0
+
+
+def _embedded_cluster(terminal: Terminal) -> tuple[Terminal, str]:
+    """A real Kubernetes on this host, the images in it, and a terminal that reaches it."""
+    terminal.title("Start a real Kubernetes on this machine", "etcd, API server, kubelet, containerd; built once")
+    terminal.run("python3 -m cluster prepare")
+    terminal.run("python3 -m cluster up")
+    terminal.run("python3 -m cluster images load")
+    exports = dict(
+        line.removeprefix("export ").split("=", 1) for line in terminal.ask("python3 -m cluster env").splitlines()
+    )
+    path = exports["PATH"].strip('"').replace("$PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    reaching = Terminal({"PATH": path, "KUBECONFIG": exports["KUBECONFIG"]})
+    terminal.run('eval "$(python3 -m cluster env)"')
+    reaching.run("kubectl get nodes")
+    return reaching, terminal.ask("python3 -m cluster values")
+
+
+def _clean(terminal: Terminal, *, embedded: bool, keep: bool) -> None:
+    if keep:
+        terminal.note("left running, as KEEP=1 asks; `make down` removes the embedded cluster")
+    elif embedded:
+        terminal.title("Clean up", "the cluster goes, what was built stays in the user cache")
+        terminal.run("python3 -m cluster down")
+    else:
+        terminal.title("Clean up")
+        terminal.run(f"helm uninstall {steps.RELEASE} -n {steps.SYSTEM_NAMESPACE} --ignore-not-found")
+        terminal.run("kubectl delete crd llmservices.triton-llm.dev --ignore-not-found")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

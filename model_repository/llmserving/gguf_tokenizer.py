@@ -13,7 +13,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors
 
 from llmserving.weight_progress import ExitCode, WeightsError
 
@@ -73,7 +73,14 @@ def write_tokenizer(source: Path, get: Callable[..., Any], folder: Path) -> None
         )
     tokens: list[str] = get("tokenizer.ggml.tokens")
     types: list[int] = get("tokenizer.ggml.token_type", [TokenType.NORMAL] * len(tokens))
-    bpe_tokenizer(tokens, types, get("tokenizer.ggml.merges"), pre).save(str(folder / "tokenizer.json"))
+    tokenizer = bpe_tokenizer(tokens, types, get("tokenizer.ggml.merges", []), pre)
+    first = get("tokenizer.ggml.bos_token_id")
+    if get("tokenizer.ggml.add_bos_token", False) and first is not None:
+        begin = tokens[int(first)]
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single=f"{begin} $A", pair=f"{begin} $A $B", special_tokens=[(begin, int(first))]
+        )
+    tokenizer.save(str(folder / "tokenizer.json"))
     config = tokenizer_config(tokens, get)
     text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
     (folder / "tokenizer_config.json").write_text(text, encoding="utf-8")

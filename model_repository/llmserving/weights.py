@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 if __name__ == "__main__":
     # Run as a file: the package is the folder above, and nothing may be written into a repository that Triton watches.
@@ -50,7 +51,6 @@ def prepare(
 
 
 def _fill(source: Mapping[str, object], target: Path, mount: Path | None, progress: Progress) -> None:
-    (target / READY_MARK).unlink(missing_ok=True)
     work = target / ".partial"
     # Downloads survive a failed try and are resumed; what an earlier try of another source left is not.
     asked = work / "source.json"
@@ -74,11 +74,30 @@ def _fill(source: Mapping[str, object], target: Path, mount: Path | None, progre
                 file.rename(place)
             else:
                 place.symlink_to(file.resolve())
-    for entry in made.iterdir():
-        _replace(entry, target / entry.name)
+    _remove_earlier(target)
+    names = sorted(entry.name for entry in made.iterdir())
+    for name in names:
+        _remove(target / name)  # of a run that was killed in this loop
+        (made / name).rename(target / name)
     shutil.rmtree(work)
-    (target / f"{READY_MARK}.new").write_text(_text(source), encoding="utf-8")
+    mark = json.dumps({"source": _text(source), "files": names})
+    (target / f"{READY_MARK}.new").write_text(mark, encoding="utf-8")
     (target / f"{READY_MARK}.new").rename(target / READY_MARK)
+
+
+def _remove_earlier(target: Path) -> None:
+    """Removes what an earlier source left, and nothing else: the mark names it."""
+    mark = _mark(target)
+    (target / READY_MARK).unlink(missing_ok=True)
+    for name in mark.get("files", []):
+        _remove(target / name)
+
+
+def _remove(place: Path) -> None:
+    if place.is_dir() and not place.is_symlink():
+        shutil.rmtree(place)
+    else:
+        place.unlink(missing_ok=True)
 
 
 def _files(folder: Path) -> list[Path]:
@@ -86,19 +105,18 @@ def _files(folder: Path) -> list[Path]:
     return [path for path in hidden if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
 
 
-def _replace(entry: Path, place: Path) -> None:
-    if place.is_dir() and not place.is_symlink():
-        shutil.rmtree(place)
-    entry.replace(place)
-
-
 def _is_ready(source: Mapping[str, object], target: Path) -> bool:
-    mark = target / READY_MARK
-    return mark.is_file() and mark.read_text(encoding="utf-8") == _text(source) and (target / "config.json").is_file()
+    mark = _mark(target)
+    return mark.get("source") == _text(source) and all((target / name).exists() for name in mark.get("files", []))
+
+
+def _mark(target: Path) -> dict[str, Any]:
+    path = target / READY_MARK
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}
 
 
 def _text(source: Mapping[str, object]) -> str:
-    return json.dumps(source, sort_keys=True) + "\n"
+    return json.dumps(source, sort_keys=True)
 
 
 @contextmanager

@@ -59,6 +59,9 @@ class GateReloader:
     Triton keeps a replaced gate until its streams end, and does not tell; `old_gate_gone` answers from the series that
     the gate exports per process (`signals.scrape.Sample.gate_processes`). Without this rule every change under long
     streams would add a pair of processes.
+
+    On tritonserver 2.51 a gRPC stream that its client cancels at the very moment of the last response can keep a model
+    from ever being released (3 of 12 such cancels), so `old_gate_gone` has to stop believing in an old gate at last.
     """
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import importlib.util
 import os
@@ -123,6 +124,7 @@ def _hub(repo: str, revision: str, endpoint: str | None, work: Path, progress: P
         RevisionNotFoundError,
     )
 
+    unreachable: tuple[type[Exception], ...] = (LocalEntryNotFoundError, *_transport_errors())
     folder = work / "hub"
     at = f"{repo} at {revision}"
     token = os.environ.get("HF_TOKEN") or None
@@ -157,9 +159,19 @@ def _hub(repo: str, revision: str, endpoint: str | None, work: Path, progress: P
         raise WeightsError(
             code.get(_status(error), ExitCode.NETWORK), f"the hub refused {at}: {_line(error)}"
         ) from error
-    except (LocalEntryNotFoundError, ConnectionError, TimeoutError) as error:
+    except unreachable as error:
         raise WeightsError(ExitCode.NETWORK, f"the hub could not be reached for {at}: {_line(error)}") from error
     return folder_model(folder)
+
+
+def _transport_errors() -> tuple[type[Exception], ...]:
+    """What the hub's client raises without a connection: it changed its HTTP library with versions 1 and 2."""
+    found: list[type[Exception]] = [ConnectionError, TimeoutError]
+    known = (("httpx2", "TransportError"), ("httpx", "TransportError"), ("requests.exceptions", "RequestException"))
+    for module, name in known:
+        if importlib.util.find_spec(module.partition(".")[0]) is not None:
+            found.append(getattr(importlib.import_module(module), name))
+    return tuple(found)
 
 
 class _Watch:

@@ -40,5 +40,7 @@ def test_any_object_gets_findings_and_never_an_exception(junk: dict[str, object]
 
 def test_null_counts_as_left_out() -> None:
     change = {"replicas": None, "batching": {"maxQueueDelay": None, "queue": {"levels": None}}, "engine": None}
-    findings = validate(manifest(change))
+    document = manifest(change)
+    document["metadata"] |= {"namespace": None, "creationTimestamp": None}
+    findings = validate(document)
     assert (findings.errors, findings.warnings) == ((), ())

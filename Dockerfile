@@ -25,7 +25,6 @@ RUN /opt/build/bin/python -m pip install --no-input --no-deps --no-build-isolati
 # Two layers: dependencies, which seldom change, and the operator itself, which is all that a new build has to send.
 FROM ${PYTHON_IMAGE} AS operator
 COPY --from=operator-dependencies /opt/llmservice /opt/llmservice
-COPY --from=operator-package /package /opt/operator
 RUN echo /opt/operator > "$(echo /opt/llmservice/lib/python3*/site-packages)/operator.pth" \
     && printf '#!/opt/llmservice/bin/python\nimport sys\nfrom llmservice.cli.main import main\nsys.exit(main())\n' \
        > /usr/local/bin/llmservice \
@@ -33,6 +32,7 @@ RUN echo /opt/operator > "$(echo /opt/llmservice/lib/python3*/site-packages)/ope
 ENV PATH=/opt/llmservice/bin:/usr/local/bin:/usr/bin:/bin HOME=/tmp PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 65532:65532
 WORKDIR /tmp
+COPY --from=operator-package /package /opt/operator
 ENTRYPOINT ["llmservice"]
 
 FROM ${PYTHON_IMAGE} AS triton-build

@@ -18,6 +18,7 @@ IDENTITIES = {  # file name -> subject
     "kube-scheduler": "/CN=system:kube-scheduler",
     "kube-proxy": "/CN=system:kube-proxy",
     "coredns": "/CN=system:coredns",
+    "front-proxy-client": "/CN=front-proxy-client",
 }
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import configparser
+import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,7 +79,7 @@ def size_megabytes(settings: Settings, name: str) -> float:
 
 
 def unused(settings: Settings, *, everything: bool) -> list[Path]:
-    """Folders of image data that can go: the layers of earlier builds are found by starting the layout anew."""
+    """Folders of image data that can go; layers of earlier builds are dropped from the layout on the way."""
     if everything:
         return [path for path in (settings.cache / "buildah", layout(settings)) if path.exists()]
     store.drop_unreferenced(layout(settings))
@@ -140,25 +142,30 @@ def _buildah(settings: Settings) -> list[str | Path]:
 def _host_volumes(settings: Settings, environment: Mapping[str, str] = os.environ) -> list[str]:
     """What pip inside a build needs of this host: its certificates and its configuration, none of it kept."""
     config = settings.cache / "pip.conf"
-    config.write_text(pip_configuration(environment))
+    config.write_text(pip_configuration(environment, _pip_files(environment)))
     volumes = ["/etc/ssl/certs:/etc/ssl/certs:ro", f"{config}:/etc/pip.conf:ro"]
     links = environment.get("PIP_FIND_LINKS", "").split()
     return volumes + [f"{link}:{link}:ro" for link in links if Path(link).is_dir()]
 
 
-def pip_configuration(environment: Mapping[str, str], host: Path = Path("/etc/pip.conf")) -> str:
-    """The host's pip.conf with the PIP_ variables of its environment in front of it."""
-    options = {
-        key.removeprefix("PIP_").lower().replace("_", "-"): value
-        for key, value in environment.items()
-        if key.startswith("PIP_")
-    }
-    lines = host.read_text().splitlines() if host.exists() else []
-    kept = [line for line in lines if line.partition("=")[0].strip() not in options]
-    if "[global]" not in kept:
-        kept.insert(0, "[global]")
-    at = kept.index("[global]") + 1
-    return "\n".join([*kept[:at], *(f"{key} = {value}" for key, value in options.items()), *kept[at:], ""])
+def pip_configuration(environment: Mapping[str, str], files: Iterable[Path]) -> str:
+    """One pip.conf out of the host's, in which later files win, and the PIP_ variables, which win over all."""
+    merged = configparser.RawConfigParser()
+    merged.read(files)
+    if not merged.has_section("global"):
+        merged.add_section("global")
+    for key, value in environment.items():
+        if key.startswith("PIP_") and key != "PIP_CONFIG_FILE":
+            merged.set("global", key.removeprefix("PIP_").lower().replace("_", "-"), value)
+    text = io.StringIO()
+    merged.write(text)
+    return text.getvalue()
+
+
+def _pip_files(environment: Mapping[str, str]) -> list[Path]:
+    home = Path(environment.get("HOME", "/root"))
+    files = [Path("/etc/pip.conf"), home / ".pip" / "pip.conf", home / ".config" / "pip" / "pip.conf"]
+    return [*files, Path(environment["PIP_CONFIG_FILE"])] if environment.get("PIP_CONFIG_FILE") else files
 
 
 def named(name: str) -> str:

@@ -65,12 +65,16 @@ def test_every_input_of_an_image_reaches_its_build() -> None:
 
 
 def test_pip_in_a_build_is_told_what_pip_on_the_host_knows(tmp_path: Path) -> None:
-    host = tmp_path / "pip.conf"
-    host.write_text("[global]\nindex-url = https://host.example/simple\ntimeout = 5\n[install]\nuser = no\n")
-    text = images.pip_configuration({"PIP_INDEX_URL": "https://mine.example/simple", "PATH": "/bin"}, host)
-    assert text == "[global]\nindex-url = https://mine.example/simple\ntimeout = 5\n[install]\nuser = no\n"
+    system, user = tmp_path / "system.conf", tmp_path / "user.conf"
+    system.write_text("[global]\nindex-url = https://system.example/simple\ntimeout = 5\n[install]\nno-color = true\n")
+    user.write_text("[global]\nindex-url = https://user.example/simple\n")
+    text = images.pip_configuration({"PIP_TIMEOUT": "180", "PATH": "/bin"}, [system, user])
+    assert text.split() == [
+        *("[global]", "index-url", "=", "https://user.example/simple", "timeout", "=", "180"),
+        *("[install]", "no-color", "=", "true"),
+    ]
 
 
 def test_pip_needs_no_configuration_on_the_host(tmp_path: Path) -> None:
-    text = images.pip_configuration({"PIP_FIND_LINKS": "/wheels"}, tmp_path / "none")
-    assert text == "[global]\nfind-links = /wheels\n"
+    text = images.pip_configuration({"PIP_FIND_LINKS": "/wheels"}, [tmp_path / "none"])
+    assert text.split() == ["[global]", "find-links", "=", "/wheels"]

@@ -167,7 +167,7 @@ class LLMService(ApiModel):
     @classmethod
     def parse(cls, manifest: dict[str, Any]) -> Self:
         """The service in `manifest`. Raises pydantic.ValidationError with the path of each bad field."""
-        return cls.model_validate(manifest | {"spec": without_nulls(manifest.get("spec"))})
+        return cls.model_validate(manifest | {part: without_nulls(manifest.get(part)) for part in ("metadata", "spec")})
 
     @property
     def key(self) -> tuple[str, str]:

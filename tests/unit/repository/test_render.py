@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from llmservice.api.knobs import Knobs
+from llmservice.api.validation import validate
 from llmservice.repository.errors import RenderError
 from llmservice.repository.features import TritonFeatures
 from llmservice.repository.layout import Paths
@@ -30,6 +31,17 @@ def gate(case: Case) -> Any:
 
 def engine(case: Case) -> Any:
     return case.render().config(Role.ENGINE)
+
+
+@given(cases())
+@PROPERTY
+def test_the_services_drawn_here_are_valid(case: Case) -> None:
+    assert validate(case.manifest).errors == ()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_services_of_the_goldens_are_valid(case: Case) -> None:
+    assert validate(case.manifest).errors == ()
 
 
 @given(cases())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -112,8 +113,15 @@ class MeetingPlace:
 
     @classmethod
     def of(cls, parameters: Parameters) -> Self:
-        """From `run_directory` and `service`."""
-        return cls(Path(parameters.text("run_directory")), parameters.text("service"))
+        """From `run_directory` and `service`. Raises ParameterError when they are too long for a Unix socket."""
+        place = cls(Path(parameters.text("run_directory")), parameters.text("service"))
+        longest = len(os.fsencode(place.socket("x" * INSTANCE_NAME_LIMIT)))
+        if longest > SOCKET_PATH_LIMIT:
+            raise ParameterError(
+                f"parameters[run_directory] in config.pbtxt: {place.folder} is {longest - SOCKET_PATH_LIMIT} bytes too "
+                "long for a Unix socket inside it; use a shorter folder"
+            )
+        return place
 
     @property
     def folder(self) -> Path:
@@ -136,5 +144,7 @@ class MeetingPlace:
             return []
 
 
+SOCKET_PATH_LIMIT: Final = 107  # sockaddr_un.sun_path, less its end
+INSTANCE_NAME_LIMIT: Final = 20  # a process id and six digits
 SOCKET_SUFFIX: Final = ".sock"
 SLOTS_SUFFIX: Final = ".slots"

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import aiohttp
 import numpy as np
-import tritonclient.grpc as grpcclient
+import tritonclient.grpc as grpcclient  # type: ignore[import-untyped]
 
 from tests.serving.paced_service import NAME
 

@@ -21,7 +21,7 @@ from llmserving.server_process import ServerProcess
 
 LOOK_SECONDS: Final = 0.1
 """A look for cancellation is a round trip to the server, so each stream is looked at this seldom."""
-WATCH_SECONDS: Final = 0.05
+WATCH_SECONDS: Final = 0.02
 ENGINE_WAIT_SECONDS: Final = 10.0
 """How long requests wait for an engine instance to come when there is none."""
 

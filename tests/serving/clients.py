@@ -1,0 +1,72 @@
+"""Clients and a meeting place for gate and engine in one process, without Triton."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from llmgate.client import Fault
+from llmgate.request import Prompt
+from llmserving.engine import Output, SamplingParameters
+from llmserving.parameters import MeetingPlace
+
+
+class RecordingClient:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.tokens: list[Output] = []
+        self.final: Output | None = None
+        self.error: tuple[str, Fault] | None = None
+        self.left = False
+        self.ended = threading.Event()
+
+    @property
+    def text(self) -> str:
+        return "".join(output.text for output in [*self.tokens, *filter(None, [self.final])])
+
+    def token(self, output: Output) -> None:
+        assert not self.ended.is_set()
+        self.tokens.append(output)
+
+    def last(self, output: Output) -> None:
+        self.final = output
+        self._end()
+
+    def fail(self, message: str, fault: Fault) -> None:
+        self.error = (message, fault)
+        self._end()
+
+    def end(self) -> None:
+        self._end()
+
+    def cancelled(self) -> bool:
+        assert not self.ended.is_set(), "Triton has freed what this look needs"
+        return self.left
+
+    def wait(self, seconds: float = 5.0) -> None:
+        """Returns when the client was answered for the last time."""
+        assert self.ended.wait(seconds), "no last answer"
+
+    def _end(self) -> None:
+        assert not self.ended.is_set(), "answered twice"
+        self.ended.set()
+
+
+def prompt(text: str = "hello", max_tokens: int = 3, stream: bool = True) -> Prompt:
+    """A parsed request."""
+    return Prompt(text=text, messages=None, stream=stream, sampling=SamplingParameters(max_tokens=max_tokens))
+
+
+@contextmanager
+def meeting_place() -> Iterator[MeetingPlace]:
+    """A run directory with a short name, as Unix sockets need."""
+    folder = Path(tempfile.mkdtemp(prefix="llm-"))
+    try:
+        yield MeetingPlace(folder, "chat")
+    finally:
+        shutil.rmtree(folder)

@@ -1,0 +1,85 @@
+"""Where a tritonserver is looked for, and how its backends are prepared without touching what is installed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from llmservice.local import installation
+from llmservice.local.installation import STUB, TritonserverNotFoundError, find_installation
+from llmservice.local.tritonserver import TritonServer, free_ports
+
+pytestmark = pytest.mark.unit
+
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def wheel(root: Path, python: str = PYTHON) -> Path:
+    """A wheel's folder with one backend and a stub."""
+    for path in ("bin/tritonserver", "backends/python/libtriton_python.so", f"python_backend_stubs/{python}/{STUB}"):
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(path)
+    return root
+
+
+def test_a_wheel_is_used_with_a_stub_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = wheel(tmp_path / "site" / "pytriton" / "tritonserver")
+    monkeypatch.setattr(installation, "_wheel_root", lambda: root)
+
+    found = find_installation(cache=tmp_path / "cache")
+
+    assert found.binary == root / "bin" / "tritonserver"
+    assert found.library_paths[0] == tmp_path / "site" / "nvidia_pytriton.libs"
+    stub = found.backends / "python" / STUB
+    assert (stub.is_symlink(), stub.stat().st_mode & 0o111) == (False, 0o111)
+    assert (found.backends / "python" / "libtriton_python.so").is_symlink()
+    assert find_installation(cache=tmp_path / "cache") == found
+    assert not (root / "backends" / "python" / STUB).exists()
+
+
+def test_a_wheel_without_a_stub_for_this_python_says_which_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = wheel(tmp_path, python="2.7")
+    monkeypatch.setattr(installation, "_wheel_root", lambda: root)
+    with pytest.raises(TritonserverNotFoundError, match=r"use one of: 2\.7"):
+        find_installation(cache=tmp_path / "cache")
+
+
+def test_the_image_comes_next_then_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installation, "_wheel_root", lambda: None)
+    monkeypatch.setattr(installation, "CONTAINER_HOME", tmp_path / "opt")
+    monkeypatch.setenv("PATH", str(tmp_path / "own" / "bin"))
+    for home in ("own", "opt"):
+        binary = tmp_path / home / "bin" / "tritonserver"
+        binary.parent.mkdir(parents=True)
+        binary.touch(mode=0o755)
+        (tmp_path / home / "backends").mkdir()
+        assert find_installation().binary == binary
+
+
+def test_without_any_the_error_says_how_to_get_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installation, "_wheel_root", lambda: None)
+    monkeypatch.setattr(installation, "CONTAINER_HOME", tmp_path / "opt")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(TritonserverNotFoundError, match="pip install"):
+        find_installation()
+
+
+def test_ports_are_free_and_distinct() -> None:
+    assert len(set(free_ports(5))) == 5
+
+
+def test_the_command_controls_models_explicitly_and_listens_here_only(tmp_path: Path) -> None:
+    found = installation.Installation(tmp_path / "tritonserver", tmp_path / "backends")
+    server = TritonServer(
+        tmp_path, load_models=["a", "b"], arguments=["--log-verbose=1"], log=tmp_path / "log", installation=found
+    )
+    command = server.command()
+    assert "--model-control-mode=explicit" in command
+    assert {"--load-model=a", "--load-model=b", "--log-verbose=1"} <= set(command)
+    assert {"--http-address=127.0.0.1", "--grpc-address=127.0.0.1", "--metrics-address=127.0.0.1"} <= set(command)
+    assert not server.running()
+    assert server.stop() is None

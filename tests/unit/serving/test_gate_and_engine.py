@@ -1,0 +1,321 @@
+"""Gate and engine over real sockets and slots, in one process, with an engine that needs no time."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from llmgate.client import Fault
+from llmgate.gate import Gate
+from llmgate.gate_metrics import GateMetrics
+from llmserving.engine_metrics import EngineMetrics
+from llmserving.engine_server import EngineServer, remove_dead_instances
+from llmserving.metrics import MemoryMetrics
+from llmserving.parameters import MeetingPlace, Mode
+from tests.serving.clients import RecordingClient, meeting_place, prompt
+from tests.serving.paced.paced_engine import PacedEngine
+
+pytestmark = pytest.mark.unit
+
+
+@dataclass
+class Stage:
+    """One service's gates and engines, and what they complained of."""
+
+    place: MeetingPlace
+    metrics: MemoryMetrics = field(default_factory=MemoryMetrics)
+    engine_metrics: MemoryMetrics = field(default_factory=MemoryMetrics)
+    failures: list[BaseException] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+    go: threading.Event = field(default_factory=threading.Event)
+    engines: list[PacedEngine] = field(default_factory=list)
+    _stops: list[Callable[[], object]] = field(default_factory=list)
+
+    def engine(self, slots: int = 4, max_sequences: int = 4) -> EngineServer:
+        """One more engine instance. Its steps wait for `go`."""
+        engine = PacedEngine(max_sequences, sleep=lambda _: self._pace())
+        server = EngineServer(
+            engine,
+            self.place,
+            slots,
+            EngineMetrics(self.engine_metrics),
+            failed=self.failures.append,
+            gate_died=self.complaints.append,
+        )
+        server.start()
+        self.engines.append(engine)
+        self._stops.append(lambda: server.stop(5))
+        return server
+
+    def gate(self, mode: Mode = Mode.CONTINUOUS, engine_wait: float = 5) -> Gate:
+        """One more gate."""
+        gate = Gate(self.place, mode, GateMetrics(self.metrics), self.complaints.append, engine_wait=engine_wait)
+        gate.start()
+        self._stops.append(gate.close)
+        return gate
+
+    def close(self) -> None:
+        """Stops all."""
+        self.go.set()
+        for stop in reversed(self._stops):
+            stop()
+
+    def _pace(self) -> None:
+        assert self.go.wait(5)
+        time.sleep(0.0001)
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with meeting_place() as place:
+        made = Stage(place)
+        made.go.set()
+        yield made
+        made.close()
+
+
+def eventually(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.001)
+
+
+@contextmanager
+def admitting(gate: Gate, clients: list[RecordingClient], max_tokens: int = 3) -> Iterator[None]:
+    """Admits in a thread, as Triton's `execute` does."""
+    requests = [(prompt(max_tokens=max_tokens), client) for client in clients]
+    thread = threading.Thread(target=lambda: gate.admit(requests))
+    thread.start()
+    yield
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+def test_tokens_come_in_order_and_the_slot_comes_back(stage: Stage) -> None:
+    server, gate, client = stage.engine(), stage.gate(), RecordingClient()
+
+    gate.admit([(prompt(max_tokens=5), client)])
+    client.wait()
+
+    assert client.text == "t0 t1 t2 t3 t4 "
+    assert client.final is not None
+    assert client.final.num_output_tokens == 5
+    assert server.slots.held() == 0
+    assert stage.metrics.value("llm_gate_requests_total", outcome="completed") == 1
+    assert stage.engine_metrics.value("llm_engine_steps_total", batch_size="1") == 5
+    assert stage.engine_metrics.value("llm_engine_tokens_total", kind="generated") == 5
+
+
+def test_without_stream_everything_comes_at_once(stage: Stage) -> None:
+    stage.engine()
+    gate, client = stage.gate(), RecordingClient()
+
+    gate.admit([(prompt(max_tokens=3, stream=False), client)])
+    client.wait()
+
+    assert client.tokens == []
+    assert client.final is not None
+    assert (client.final.text, client.final.token_ids) == ("t0 t1 t2 ", (0, 1, 2))
+
+
+def test_requests_beyond_the_slots_wait_and_are_served(stage: Stage) -> None:
+    stage.engine(slots=2, max_sequences=2)
+    gate, clients = stage.gate(), [RecordingClient() for _ in range(9)]
+
+    with admitting(gate, clients):
+        for client in clients:
+            client.wait()
+
+    assert all(client.text == "t0 t1 t2 " for client in clients)
+
+
+def test_a_client_that_leaves_ends_its_sequence(stage: Stage) -> None:
+    server, gate, client = stage.engine(), stage.gate(), RecordingClient()
+
+    gate.admit([(prompt(max_tokens=1_000_000), client)])
+    client.left = True
+    client.wait()
+
+    assert client.final is None
+    assert server.slots.held() == 0
+    assert stage.metrics.value("llm_gate_requests_total", outcome="cancelled") == 1
+
+
+def test_a_client_that_leaves_while_held_never_reaches_the_engine(stage: Stage) -> None:
+    stage.go.clear()
+    server, gate = stage.engine(slots=1), stage.gate()
+    inside, held = RecordingClient(), RecordingClient()
+    gate.admit([(prompt(), inside)])
+
+    with admitting(gate, [held]):
+        held.left = True
+        held.wait()
+    stage.go.set()
+    inside.wait()
+
+    assert sum(len(batch) for batch in stage.engines[0].batches) == 1
+    assert server.slots.held() == 0
+
+
+def test_a_refused_request_is_the_clients_fault(stage: Stage) -> None:
+    stage.engine()
+    gate, client = stage.gate(), RecordingClient()
+
+    gate.admit([(prompt("refuse"), client)])
+    client.wait()
+
+    assert client.error == ("text_input: this prompt is refused", Fault.INVALID_ARG)
+
+
+def test_a_step_that_raises_fails_every_request_with_the_reason(stage: Stage) -> None:
+    stage.engine()
+    gate, clients = stage.gate(), [RecordingClient(), RecordingClient()]
+
+    gate.admit([(prompt(max_tokens=1_000_000), clients[0]), (prompt("crash"), clients[1])])
+    for client in clients:
+        client.wait()
+
+    assert all(
+        client.error == ("the engine failed: RuntimeError: the device is lost", Fault.INTERNAL) for client in clients
+    )
+    assert [str(failure) for failure in stage.failures] == ["the device is lost"]
+    eventually(lambda: bool(stage.complaints), "the gate's complaint that no engine is left")
+
+
+def test_a_gate_that_dies_gives_its_slots_back(stage: Stage) -> None:
+    server, dying, living = stage.engine(), stage.gate(), stage.gate()
+    dying.admit([(prompt(max_tokens=1_000_000), RecordingClient()) for _ in range(3)])
+    assert server.slots.held() == 3
+    (link,) = dying._instances.links()
+    assert link.slots.take(link.number) is not None  # taken, and never sent
+
+    link._connection.shutdown(2)  # what the engine sees of a killed process
+
+    eventually(lambda: server.slots.held() == 0, "every slot back")
+    assert "a gate process with 3 requests" in stage.complaints[0]
+    client = RecordingClient()
+    living.admit([(prompt(), client)])
+    client.wait()
+    assert client.text == "t0 t1 t2 "
+
+
+def test_a_gate_that_leaves_is_no_death(stage: Stage) -> None:
+    server, gate = stage.engine(), stage.gate()
+    gate.close()
+    eventually(lambda: not server._gates, "the gate gone")
+    assert stage.complaints == []
+
+
+def test_an_engine_that_stops_finishes_its_sequences_first(stage: Stage) -> None:
+    stage.go.clear()
+    server, gate, client = stage.engine(), stage.gate(), RecordingClient()
+    gate.admit([(prompt(max_tokens=50), client)])
+    stopping = threading.Thread(target=server.stop)
+    stopping.start()
+    eventually(lambda: not server.slots.admits(), "the end of admission")
+    stage.go.set()
+
+    stopping.join(5)
+    client.wait()
+
+    assert client.final is not None
+    assert client.final.num_output_tokens == 50
+    assert stage.place.instances() == []
+    assert stage.complaints == []
+
+
+def test_a_second_instance_is_found_and_the_least_loaded_is_chosen(stage: Stage) -> None:
+    stage.go.clear()
+    first, gate = stage.engine(), stage.gate()
+    second = stage.engine()
+    eventually(lambda: len(gate._instances.admitting()) == 2, "both instances found")
+
+    clients = [RecordingClient() for _ in range(4)]
+    gate.admit([(prompt(), client) for client in clients])
+
+    assert (first.slots.held(), second.slots.held()) == (2, 2)
+    stage.go.set()
+    for client in clients:
+        client.wait()
+
+
+def test_requests_wait_for_an_engine_that_comes(stage: Stage) -> None:
+    gate, client = stage.gate(), RecordingClient()
+
+    with admitting(gate, [client]):
+        stage.engine()
+        client.wait()
+
+    assert client.text == "t0 t1 t2 "
+
+
+def test_without_an_engine_requests_fail_in_the_end(stage: Stage) -> None:
+    gate, client = stage.gate(engine_wait=0.01), RecordingClient()
+    with admitting(gate, [client]):
+        client.wait()
+    assert client.error == ("no engine instance is running; try again later", Fault.UNAVAILABLE)
+    assert stage.complaints == [], "one that never came did not die"
+
+
+@pytest.mark.parametrize("mode", [Mode.STATIC, Mode.DYNAMIC])
+def test_a_batch_goes_to_the_engine_as_one(stage: Stage, mode: Mode) -> None:
+    stage.engine()
+    gate, clients = stage.gate(mode), [RecordingClient() for _ in range(3)]
+
+    gate.admit([(prompt(), client) for client in clients])
+    for client in clients:
+        client.wait()
+
+    assert [len(batch) for batch in stage.engines[0].batches] == [3]
+
+
+def test_a_member_that_left_shrinks_the_batch(stage: Stage) -> None:
+    stage.engine()
+    gate, clients = stage.gate(Mode.DYNAMIC), [RecordingClient() for _ in range(3)]
+    clients[1].left = True
+
+    gate.admit([(prompt(), client) for client in clients])
+    for client in clients:
+        client.wait()
+
+    assert [len(batch) for batch in stage.engines[0].batches] == [2]
+    assert clients[1].final is None
+
+
+def test_batches_of_two_gates_never_wait_for_each_other(stage: Stage) -> None:
+    stage.engine(slots=6, max_sequences=4)
+    gates = [stage.gate(Mode.DYNAMIC), stage.gate(Mode.DYNAMIC)]
+    clients = [[RecordingClient() for _ in range(4)] for _ in range(6)]
+
+    threads = [
+        threading.Thread(target=lambda g=gate, mine=clients[i::2]: [g.admit([(prompt(), c) for c in b]) for b in mine])
+        for i, gate in enumerate(gates)
+    ]
+    for thread in threads:
+        thread.start()
+    for client in [client for batch in clients for client in batch]:
+        client.wait()
+    for thread in threads:
+        thread.join(5)
+
+    assert sorted(len(batch) for batch in stage.engines[0].batches) == [4] * 6
+
+
+def test_what_a_dead_instance_left_behind_is_removed_and_nothing_else(stage: Stage) -> None:
+    living = stage.engine()
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(str(stage.place.socket("dead")))
+    stage.place.slots("dead").touch()
+
+    remove_dead_instances(stage.place)
+
+    assert stage.place.instances() == [living.instance]
+    assert not stage.place.slots("dead").exists()
+    assert stage.place.slots(living.instance).exists()

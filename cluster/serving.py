@@ -29,13 +29,21 @@ def folder(settings: Settings) -> Path:
 
 def key() -> str:
     """Changes with the requirements."""
-    return digest(REQUIREMENTS.read_bytes(), PYTHON_VERSION)
+    return digest(REQUIREMENTS.read_bytes(), PYTHON_VERSION, "compiled")
 
 
 def _install(settings: Settings, target: Path) -> None:
     program = shutil.which("uv") or _own_uv(settings)
     install = (program, "pip", "install", "--target", target, "--python", sys.executable)
-    options = ("--python-version", PYTHON_VERSION, "--require-hashes", "--requirement", REQUIREMENTS)
+    # Pods mount the folder read-only: what is not compiled here would be compiled at every start of every pod.
+    options = (
+        "--python-version",
+        PYTHON_VERSION,
+        "--compile-bytecode",
+        "--require-hashes",
+        "--requirement",
+        REQUIREMENTS,
+    )
     run([*install, *options], log_path(settings, "serving"), background=True)
     for package in ("torch", "transformers"):
         if not (target / package).is_dir():

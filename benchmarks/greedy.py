@@ -1,15 +1,15 @@
 """Does the torch engine say what transformers says? Greedy tokens of both, prompt by prompt.
 
-Run as `python -m benchmarks.greedy [--quick]`. Both compute in float32. Where they part, the two best logits of
-transformers decide: within `TIE` of each other, either token is right.
+Run as `PYTHONPATH=model_repository:model_repository/torch python -m benchmarks.greedy`, with `QUICK=1` for every fifth
+prompt. Both compute in float32. Where they part, the two best logits of transformers decide: within `TIE` of each other,
+either token is right.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from benchmarks.figures import Figures, quick
 from llmserving.engine import Request, SamplingParameters
 from llmserving.weights import prepare
 from llmtorch.engine import TorchEngine
@@ -117,16 +118,34 @@ def compare(folder: Path, requests: Sequence[Request]) -> Comparison:
     return Comparison(len(requests), equal, ties, tuple(different))
 
 
+def speed(folder: Path, figures: Figures) -> None:
+    """Seconds from files to a ready engine, and output tokens/s of one stream and of 16."""
+    started = time.perf_counter()
+    engine = TorchEngine(EngineOptions(folder, max_length=1024, dtype="float32"))
+    figures.add("torch_engine_start", time.perf_counter() - started, "s", goal=10)
+    sampling = SamplingParameters(max_tokens=64, temperature=0.0, ignore_eos=True)
+    for streams in (1, 16):
+        requests = [Request(key, prompt="Once upon a time", sampling=sampling) for key in range(streams)]
+        started = time.perf_counter()
+        count = sum(len(tokens) for tokens in engine_tokens(engine, requests).values())
+        figures.add(f"torch_engine_output_{streams}_streams", count / (time.perf_counter() - started), "tokens/s")
+    engine.close()
+
+
 def main() -> None:
-    """Prints the figures."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", default=bool(os.environ.get("QUICK")))
-    options = parser.parse_args()
-    requests = read_prompts()
+    """Measures and prints."""
+    figures = Figures("greedy")
+    requests = read_prompts()[:: 5 if quick() else 1]
     with tempfile.TemporaryDirectory() as folder:
-        found = compare(prepare(SMOLLM2, Path(folder)), requests[:: 5 if options.quick else 1])
+        weights = prepare(SMOLLM2, Path(folder))
+        speed(weights, figures)
+        found = compare(weights, requests)
     for line in found.different:
         print(line)
+    figures.add("greedy_prompts_tried", found.tried, "prompts")
+    figures.add("greedy_prompts_equal", found.equal, "prompts", goal=found.tried - found.ties, better="higher")
+    figures.add("greedy_prompts_parted_at_a_tie", found.ties, "prompts")
+    figures.write()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""`make demo`. CONTEXT=NAME uses a cluster of yours, VALUES=FILE the chart's values for it, KEEP=1 leaves all running."""
+"""`make demo`; CONTEXT=NAME: a cluster of yours, VALUES=FILE: the chart values for it, KEEP=1: leave it running."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+from cluster.settings import from_environment
 from demo import steps
 from demo.terminal import DemoError, Terminal
 
@@ -45,11 +46,9 @@ def _embedded_cluster(terminal: Terminal) -> tuple[Terminal, str]:
     terminal.run("python3 -m cluster prepare")
     terminal.run("python3 -m cluster up")
     terminal.run("python3 -m cluster images load")
-    exports = dict(
-        line.removeprefix("export ").split("=", 1) for line in terminal.ask("python3 -m cluster env").splitlines()
-    )
-    path = exports["PATH"].strip('"').replace("$PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    reaching = Terminal({"PATH": path, "KUBECONFIG": exports["KUBECONFIG"]})
+    settings = from_environment()
+    path = f"{settings.bin}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    reaching = Terminal({"PATH": path, "KUBECONFIG": str(settings.kubeconfig)})
     terminal.run('eval "$(python3 -m cluster env)"')
     reaching.run("kubectl get nodes")
     return reaching, terminal.ask("python3 -m cluster values")

@@ -49,6 +49,8 @@ def install(terminal: Terminal, values: str, take_ownership: bool) -> None:
 def serve(terminal: Terminal) -> None:
     """One service, from apply to Serving."""
     terminal.title("Apply an LLMService", "SmolLM2-135M-Instruct on CPU, continuous batching, real tritonserver")
+    if terminal.ask(f"kubectl get namespace {NAMESPACE} -o jsonpath='{{.status.phase}}'") == "Terminating":
+        terminal.run(f"kubectl wait --for=delete namespace/{NAMESPACE} --timeout=180s")
     if not terminal.ask(f"kubectl get namespace {NAMESPACE} -o name"):
         terminal.run(f"kubectl create namespace {NAMESPACE}")
     terminal.run(f"kubectl -n {NAMESPACE} apply -f examples/smollm2.yaml")

@@ -8,6 +8,7 @@ from llmservice.api.reasons import ConditionType, Reason
 from llmservice.api.status import Phase
 from llmservice.diagnose.chain import deployment_finding, pod_finding, service_finding
 from llmservice.diagnose.finding import Evidence, Finding
+from llmservice.diagnose.pod import Pod
 from llmservice.kube import resources
 from llmservice.reconcile.conditions import Judgement, false, true, unknown
 from llmservice.reconcile.decide import Decision
@@ -42,7 +43,7 @@ class State:
             world=world,
             intent=intent,
             decision=decision,
-            finding=decision.blocked or _pods_finding(world),
+            finding=decision.blocked or _pods_finding(world, current),
             wanted=_wanted(world, intent),
             ready=len(ready),
             ready_current=len([pod for pod in ready if current in (None, pod.revision)]),
@@ -155,29 +156,23 @@ def _degraded(state: State) -> Judgement:
     return false(kind, Reason.HEALTHY)
 
 
-def _pods_finding(world: World) -> Finding | None:
-    found = [
-        finding
-        for pod in world.pods
-        if (
-            finding := pod_finding(
-                Evidence(
-                    pod,
-                    world.events.get(pod.name, ()),
-                    world.logs.get(pod.name, ""),
-                    world.weights_logs.get(pod.name, ""),
-                )
-            )
-        )
-    ]
-    found += [finding for one in world.of(resources.DEPLOYMENT).values() if (finding := deployment_finding(one))]
+def _pods_finding(world: World, current: str | None) -> Finding | None:
+    """The cause to name for the pods: of the wanted revision where it has any, for the others are on their way out."""
+    found = [(pod.revision, finding) for pod in world.pods if (finding := pod_finding(_evidence(world, pod)))]
+    findings = [finding for revision, finding in found if revision == current] or [finding for _, finding in found]
+    findings += [finding for one in world.of(resources.DEPLOYMENT).values() if (finding := deployment_finding(one))]
     if world.missing_claim and not any(pod.ready for pod in world.pods):
         text = (
             f"PersistentVolumeClaim {world.missing_claim!r} is not there: create it in the service's namespace, "
             "or correct spec.model.source.pvc.claimName"
         )
-        found.append(Finding(Reason.VOLUME_MISSING, text))
-    return service_finding(found)
+        findings.append(Finding(Reason.VOLUME_MISSING, text))
+    return service_finding(findings)
+
+
+def _evidence(world: World, pod: Pod) -> Evidence:
+    name = pod.name
+    return Evidence(pod, world.events.get(name, ()), world.logs.get(name, ""), world.weights_logs.get(name, ""))
 
 
 def _wanted(world: World, intent: Intent | Blocked) -> int:

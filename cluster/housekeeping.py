@@ -41,16 +41,24 @@ def current(settings: Settings) -> set[Path]:
 def prune(settings: Settings, *, everything: bool = False) -> int:
     """Remove what earlier sources left in the cache, or all of it; returns the MiB freed."""
     keep = set() if everything else current(settings)
-    prefixes = tuple(f"{dot}{name}-" for name in BUILT for dot in ("", "."))
-    found = [path for path in settings.cache.glob("*") if path.name.startswith(prefixes) and path not in keep]
+    freed = 0
+    for name in BUILT:
+        with held(settings.cache / "locks" / f"{name}.lock", name):  # nobody is building it meanwhile
+            for prefix in (f"{name}-", f".{name}-"):
+                old = [
+                    path
+                    for path in settings.cache.glob(f"{prefix}*")
+                    if path not in keep and path.name != images.BASE_CONTEXT
+                ]
+                freed += sum(_remove(path) for path in old)
     with held(settings.cache / "locks" / "buildah.lock", "images"):
-        found += images.unused(settings, everything=everything)
-        freed = sum(_mebibytes(path) for path in found)
-        for path in found:
-            shutil.rmtree(path)
+        freed += sum(_remove(path) for path in images.unused(settings, everything=everything))
     say(f"cache {settings.cache}: {freed} MiB freed")
     return freed
 
 
-def _mebibytes(path: Path) -> int:
-    return int(answer(["du", "--summarize", "--block-size=1M", path]).split()[0])
+def _remove(path: Path) -> int:
+    """Remove a folder; returns the MiB it took."""
+    size = int(answer(["du", "--summarize", "--block-size=1M", path]).split()[0])
+    shutil.rmtree(path)
+    return size

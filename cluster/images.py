@@ -18,6 +18,7 @@ from cluster.progress import say, step
 from cluster.settings import REPOSITORY, Settings
 from cluster.shell import answer, run, succeeds
 
+BASE_CONTEXT = "base-context"  # the folder from which the base image is put into the store
 KEY_LABEL = "triton-llm.dev/build-key"
 
 
@@ -81,7 +82,8 @@ def size_megabytes(settings: Settings, name: str) -> float:
 def unused(settings: Settings, *, everything: bool) -> list[Path]:
     """Folders of image data that can go; layers of earlier builds are dropped from the layout on the way."""
     if everything:
-        return [path for path in (settings.cache / "buildah", layout(settings)) if path.exists()]
+        folders = (settings.cache / "buildah", settings.cache / BASE_CONTEXT, layout(settings))
+        return [folder for folder in folders if folder.exists()]
     store.drop_unreferenced(layout(settings))
     return []
 
@@ -102,7 +104,7 @@ def _ensure_base(settings: Settings) -> None:
     key = archive.parent.name
     if _built_key(settings, baseimage.TAG) == key:
         return
-    folder = settings.cache / "base-context"
+    folder = settings.cache / BASE_CONTEXT
     folder.mkdir(parents=True, exist_ok=True)
     recipe = folder / "Dockerfile"
     recipe.write_text(f'FROM scratch\nADD root.tar /\nLABEL {KEY_LABEL}={key}\nCMD ["python3"]\n')

@@ -17,6 +17,7 @@ import mmap
 import os
 import struct
 import time
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -51,6 +52,7 @@ class Slots:
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
         self._descriptor = descriptor
+        self._close_file = weakref.finalize(self, os.close, descriptor)
         self._map = mmap.mmap(descriptor, 0)
         magic, version, count, _ = _HEADER.unpack_from(self._map, _SEMAPHORE_BYTES)
         self.count = int(count)
@@ -154,12 +156,11 @@ class Slots:
         return int(self._map[_FIRST + slot])
 
     def close(self) -> None:
-        """Leaves the table; the file stays."""
-        if self._descriptor >= 0:
+        """Leaves the table; the file stays. A table that nobody refers to any more is left, too."""
+        if self._close_file.alive:
             del self._anchor
             self._map.close()
-            os.close(self._descriptor)
-            self._descriptor = -1
+            self._close_file()
 
     def _claim(self, owner: int, count: int) -> list[int] | None:
         if self._map.find(b"\0", _FIRST, self._end) < 0:

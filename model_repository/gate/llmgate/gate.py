@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -53,7 +54,6 @@ class Gate:
         self._engine_wait = engine_wait
         self._clock = clock
         self._keys = itertools.count(1)
-        self._held = 0
         self._ended = threading.Event()
         self._instances = Instances(place)
         self._engines_died = engines_died or ServerProcess(place).end
@@ -76,16 +76,13 @@ class Gate:
         waiting = [
             _Waiting(prompt, Stream(client, prompt.stream, self._metrics, self._clock)) for prompt, client in requests
         ]
-        self._held = len(waiting)
-        self._metrics.held.set(self._held)
+        self._metrics.held.set(len(waiting))
         if self._mode.runs_batches:
             self._admit_batch(waiting)
         else:
-            for one in waiting:
+            for left, one in enumerate(waiting):
+                self._metrics.held.set(len(waiting) - left)
                 self._admit_group([one], batch=None)
-                self._held -= 1
-                self._metrics.held.set(self._held)
-        self._held = 0
         self._metrics.held.set(0)
 
     def _admit_batch(self, waiting: list[_Waiting]) -> None:
@@ -97,13 +94,14 @@ class Gate:
 
     def _admit_group(self, group: list[_Waiting], batch: int | None) -> None:
         """Takes a slot for each and sends them together; those whose clients left meanwhile are dropped."""
-        while group := self._still_wanted(group):
+        while group:
             if self._given_up():
                 for one in group:
                     one.stream.fail("no engine instance is running; try again later", Fault.UNAVAILABLE)
                 return
             taken = self._instances.take(len(group), LOOK_SECONDS)
             if taken is None:
+                group = self._still_wanted(group)
                 continue
             link, slots = taken
             try:
@@ -156,15 +154,21 @@ class Gate:
 
     def _watch(self) -> None:
         while not self._ended.wait(WATCH_SECONDS):
-            self._instances.discover()
-            if self._instances.admitting():
-                self._seen = self._clock()
-            elif self._instances.missing:
-                self._engines_died("no engine instance is left, and the last one died")
-            self._look_for_cancelled()
-            self._metrics.missing_engines.set(self._instances.missing)
-            self._metrics.free_slots.set(self._instances.free_slots())
-            self._metrics.admitted.set(sum(link.admitted for link in self._instances.links()))
+            try:
+                self._watch_once()
+            except Exception:  # noqa: BLE001 -- without this thread nobody would see clients leave
+                traceback.print_exc()
+
+    def _watch_once(self) -> None:
+        self._instances.discover()
+        if self._instances.admitting():
+            self._seen = self._clock()
+        elif self._instances.missing:
+            self._engines_died("no engine instance is left, and the last one died")
+        self._look_for_cancelled()
+        self._metrics.missing_engines.set(self._instances.missing)
+        self._metrics.free_slots.set(self._instances.free_slots())
+        self._metrics.admitted.set(sum(link.admitted for link in self._instances.links()))
 
     def _look_for_cancelled(self) -> None:
         now = self._clock()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from llmgate.client import Fault
 from llmgate.stream import Stream
-from llmserving.engine import Request
+from llmserving.engine import Output, Request
 from llmserving.parameters import MeetingPlace
 from llmserving.protocol import (
     Add,
@@ -110,14 +111,22 @@ class Link:
         try:
             while isinstance(message := reader.read(), Step):
                 for output in message.outputs:
-                    stream = self._live.get(output.key)
-                    if stream is None:
-                        continue
-                    if output.finish_reason is not None:
-                        del self._live[output.key]
-                    stream.take(output)
+                    self._pass_on(output)
         finally:
             self._end()
+
+    def _pass_on(self, output: Output) -> None:
+        stream = self._live.get(output.key)
+        if stream is None:
+            return
+        if output.finish_reason is not None:
+            del self._live[output.key]
+        try:
+            stream.take(output)
+        except Exception:  # noqa: BLE001 -- one answer that cannot be sent must not end the streams of others
+            traceback.print_exc()
+            if self._live.pop(output.key, None) is not None:
+                self.cancel(output.key)
 
     def _end(self) -> None:
         with self._lock:

@@ -14,6 +14,7 @@ import pytest
 from llmgate.client import Fault
 from llmgate.gate import Gate
 from llmgate.gate_metrics import GateMetrics
+from llmserving.engine import Output
 from llmserving.engine_metrics import EngineMetrics
 from llmserving.engine_server import EngineServer, remove_dead_instances
 from llmserving.metrics import MemoryMetrics
@@ -185,7 +186,7 @@ def test_a_step_that_raises_fails_every_request_with_the_reason(stage: Stage) ->
     assert all(
         client.error == ("the engine failed: RuntimeError: the device is lost", Fault.INTERNAL) for client in clients
     )
-    assert [str(failure) for failure in stage.failures] == ["the device is lost"]
+    eventually(lambda: [str(failure) for failure in stage.failures] == ["the device is lost"], "the engine's end")
     eventually(lambda: bool(stage.complaints), "the gate's complaint that no engine is left")
 
 
@@ -199,6 +200,7 @@ def test_a_gate_that_dies_gives_its_slots_back(stage: Stage) -> None:
     link._connection.shutdown(2)  # what the engine sees of a killed process
 
     eventually(lambda: server.slots.held() == 0, "every slot back")
+    eventually(lambda: bool(stage.complaints), "the engine's complaint of a dead gate")
     assert "a gate process with 3 requests" in stage.complaints[0]
     client = RecordingClient()
     living.admit([(prompt(), client)])
@@ -319,3 +321,21 @@ def test_what_a_dead_instance_left_behind_is_removed_and_nothing_else(stage: Sta
     assert stage.place.instances() == [living.instance]
     assert not stage.place.slots("dead").exists()
     assert stage.place.slots(living.instance).exists()
+
+
+def test_an_answer_that_cannot_be_sent_ends_that_stream_alone(stage: Stage) -> None:
+    server = stage.engine()
+    gate, clients = stage.gate(), [BrokenClient(), RecordingClient()]
+
+    gate.admit([(prompt(max_tokens=50), client) for client in clients])
+    clients[1].wait()
+
+    assert clients[1].final is not None
+    eventually(lambda: server.slots.held() == 0, "the slot of the broken stream")
+
+
+class BrokenClient(RecordingClient):
+    """Its server takes no answers."""
+
+    def token(self, output: Output) -> None:
+        raise RuntimeError("the response sender has been closed")

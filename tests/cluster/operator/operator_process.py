@@ -1,0 +1,111 @@
+"""The operator as a process of its own, against a real API server."""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+PROGRAM = """
+import sys
+from pathlib import Path
+from llmservice.kube.lease import LeaseTimes
+from llmservice.process.run import run
+from llmservice.process.settings import OperatorSettings
+kubeconfig, folder, namespace, identity, port = sys.argv[1:]
+sys.exit(run(OperatorSettings(
+    operator_key_file=Path(folder, "key"), fleet_file=Path(folder, "fleet.yaml"), namespaces=(namespace,),
+    lease_namespace=namespace, identity=identity, host="127.0.0.1", port=int(port),
+    lease_times=LeaseTimes(duration=8, renew_deadline=6, retry_period=0.5),
+    kubeconfig=Path(kubeconfig),
+)))
+"""
+FLEET = "pools: {cpu: {nodeSelector: {no-node: has-this}}}"
+"""No pod is ever scheduled, whether the cluster has nodes or not: a test says itself what becomes of it."""
+
+_WRITES = re.compile(r'^llmservice_operator_api_requests_total\{resource="(\w+)",.*verb="(\w+)"\} (\S+)$', re.MULTILINE)
+
+
+def eventually(probe: Callable[[], T], what: str, seconds: float = 30.0) -> T:
+    """What `probe` answers once that is true. Fails after `seconds`."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = probe()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds:.0f} s: {what}; last seen: {found!r}")
+        time.sleep(0.1)
+
+
+@dataclass
+class OperatorProcess:
+    """One replica of the operator, watching one namespace."""
+
+    kubeconfig: Path
+    namespace: str
+    identity: str
+    folder: Path
+    port: int = 0
+    process: subprocess.Popen[bytes] = field(init=False)
+
+    def __post_init__(self) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        key = self.folder / "key"
+        if not key.exists():
+            key.write_text(secrets.token_hex(32))
+        (self.folder / "fleet.yaml").write_text(FLEET)
+        self.log_file = self.folder / f"{self.identity}.log"
+        arguments = [str(self.kubeconfig), str(self.folder), self.namespace, self.identity, str(self.port)]
+        with self.log_file.open("wb") as log:
+            self.process = subprocess.Popen([sys.executable, "-c", PROGRAM, *arguments], stderr=log, stdout=log)
+
+    def page(self, path: str) -> str:
+        """A page of the process; empty while it does not answer."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=2) as answer:
+                text: str = answer.read().decode()
+                return text
+        except OSError:
+            return ""
+
+    def health(self) -> dict[str, Any]:
+        """What `/healthz` says."""
+        found: dict[str, Any] = json.loads(self.page("/healthz") or "{}")
+        return found
+
+    def is_ready(self) -> bool:
+        """Whether `/readyz` says so."""
+        return '"ready": true' in self.page("/readyz")
+
+    def writes(self) -> int:
+        """Requests so far that may change the world, those for the Lease left out."""
+        return sum(
+            int(float(count))
+            for resource, verb, count in _WRITES.findall(self.page("/metrics"))
+            if verb in {"apply", "create", "replace", "delete"} and resource != "leases"
+        )
+
+    def log(self) -> list[dict[str, Any]]:
+        """Its log, line by line; every line must be JSON."""
+        return [json.loads(line) for line in self.log_file.read_text().splitlines()]
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Ends the process by a signal; its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(40)

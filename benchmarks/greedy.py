@@ -1,8 +1,8 @@
 """Does the torch engine say what transformers says? Greedy tokens of both, prompt by prompt.
 
 Run as `PYTHONPATH=model_repository:model_repository/torch python -m benchmarks.greedy`, with `QUICK=1` for every fifth
-prompt. Both compute in float32. Where they part, the two best logits of transformers decide: within `TIE` of each other,
-either token is right.
+prompt. Both compute in float32. Where they part, the two best logits of transformers decide: within `TIE` of each
+other, either token is right.
 """
 
 from __future__ import annotations

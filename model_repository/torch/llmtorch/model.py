@@ -7,7 +7,6 @@ which sequence only attention has to know.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +16,7 @@ from llmtorch.attention import StepBatch, paged_attention
 from llmtorch.config import ModelConfig
 from llmtorch.kv_cache import KVCache
 
-Weights = Mapping[str, Tensor]
+Weights = dict[str, Tensor]
 
 
 class RMSNorm:
@@ -78,8 +77,9 @@ class Attention:
     def __init__(self, config: ModelConfig, weights: Weights, prefix: str) -> None:
         self.config = config
         names = [f"{prefix}.{part}_proj" for part in "qkv"]
-        self.qkv = torch.cat([weights[f"{name}.weight"] for name in names])
-        self.qkv_bias = torch.cat([weights[f"{name}.bias"] for name in names]) if config.qkv_bias else None
+        # Taken out, so that the parts are freed layer by layer: a whole second copy would not fit beside the model.
+        self.qkv = torch.cat([weights.pop(f"{name}.weight") for name in names])
+        self.qkv_bias = torch.cat([weights.pop(f"{name}.bias") for name in names]) if config.qkv_bias else None
         self.output = weights[f"{prefix}.o_proj.weight"]
         self.output_bias = weights[f"{prefix}.o_proj.bias"] if config.output_bias else None
         self.q_norm = RMSNorm(weights[f"{prefix}.q_norm.weight"], config.norm_epsilon) if config.qk_norm else None
@@ -105,7 +105,7 @@ class FeedForward:
     """SwiGLU (Shazeer 2020); gate and up projections are one matrix."""
 
     def __init__(self, weights: Weights, prefix: str) -> None:
-        self.gate_up = torch.cat((weights[f"{prefix}.gate_proj.weight"], weights[f"{prefix}.up_proj.weight"]))
+        self.gate_up = torch.cat([weights.pop(f"{prefix}.{part}_proj.weight") for part in ("gate", "up")])
         self.down = weights[f"{prefix}.down_proj.weight"]
 
     def __call__(self, x: Tensor) -> Tensor:
@@ -133,7 +133,7 @@ class Layer:
 
 
 class CausalLM:
-    """The whole model. Raises `KeyError` with the name of a tensor that `weights` lacks."""
+    """The whole model. Consumes `weights`; raises `KeyError` with the name of a tensor that they lack."""
 
     def __init__(self, config: ModelConfig, weights: Weights, max_length: int) -> None:
         self.config = config

@@ -33,7 +33,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 
 lint: setup ## ruff, mypy strict, import-linter, generated files up to date
 	@echo "» lint"
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports --no-timing
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports --no-logo
 	@$(BIN)/python -m llmservice.api.generate --check
 
 unit: setup ## Pure code, milliseconds each

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import socket
-import sys
 import time
 from dataclasses import dataclass
 
@@ -15,7 +14,6 @@ NAMESPACE = "demo"
 SYSTEM_NAMESPACE = "triton-llm"
 RELEASE = "llmservice-operator"
 QUESTION = "What is the capital of France?"
-PYTHON = shlex.quote(sys.executable)
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ def ask(terminal: Terminal) -> None:
         url = f"http://127.0.0.1:{ports.http}/v2/models/smollm2/generate_stream"
         terminal.run(f"curl -sN {url} -d {shlex.quote(json.dumps(body | {'temperature': 0}))} | grep .")
         terminal.note("and with NVIDIA's own gRPC client:")
-        terminal.run(f"{PYTHON} examples/clients/stream_grpc.py 127.0.0.1:{ports.grpc} smollm2 {shlex.quote(QUESTION)}")
+        terminal.run(f"python examples/clients/stream_grpc.py 127.0.0.1:{ports.grpc} smollm2 {shlex.quote(QUESTION)}")
 
 
 def retune(terminal: Terminal) -> None:
@@ -86,7 +84,7 @@ def retune(terminal: Terminal) -> None:
     pods = f"kubectl -n {NAMESPACE} get pods -l app.kubernetes.io/instance=smollm2-dynamic"
     before = terminal.ask(f"{pods} -o jsonpath='{{.items[*].metadata.uid}}'")
     with terminal.background(forward, ready="Forwarding from"):
-        load = f"{PYTHON} -m demo.load http://127.0.0.1:{ports.http} smollm2-dynamic --streams 8 --seconds 20"
+        load = f"python -m demo.load http://127.0.0.1:{ports.http} smollm2-dynamic --streams 8 --seconds 40"
         with terminal.background(load) as running:
             time.sleep(4)
             for delay in ("40ms", "1ms"):
@@ -97,7 +95,13 @@ def retune(terminal: Terminal) -> None:
                     until=f" {delay} ",
                     timeout=60,
                 )
-            tally, _ = running.communicate(timeout=120)
+            terminal.note("after a while the columns show what the load does:")
+            measured = (
+                f"kubectl -n {NAMESPACE} get llm smollm2-dynamic -o jsonpath='{{.status.signals.timeToFirstTokenP99}}'"
+            )
+            terminal.wait_for(measured, timeout=60)
+            terminal.run(f"kubectl -n {NAMESPACE} get llmservices smollm2-dynamic")
+            tally, _ = running.communicate(timeout=180)
     terminal.note(tally.strip())
     if " 0 failed, 0 shortened" not in tally:
         raise DemoError("answers were lost while the gate was loaded again")

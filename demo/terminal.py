@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -20,6 +21,10 @@ BOLD, DIM, GREEN, RED, RESET = (
         "",
     )
 )
+
+
+def _without_ages(line: str) -> list[str]:
+    return [word for word in line.split() if not re.fullmatch(r"(\d+[smhd])+", word)]
 
 
 class DemoError(RuntimeError):
@@ -65,7 +70,8 @@ class Terminal:
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             for line in self.ask(command).splitlines():
-                state = " ".join(line.split()[:-1]) if not line.startswith("NAME") else line
+                # The header's spacing and the age change without anything having happened.
+                state = "NAME" if line.startswith("NAME") else " ".join(_without_ages(line))
                 if state not in seen:
                     seen.add(state)
                     print(line, flush=True)
@@ -73,6 +79,14 @@ class Terminal:
                     return line
             time.sleep(0.5)
         raise DemoError(f"no line with {until!r} within {timeout:.0f} s: {command}")
+
+    def wait_for(self, command: str, *, timeout: float) -> None:
+        """Repeats a command unseen until it prints something. Raises DemoError when it never does."""
+        deadline = time.monotonic() + timeout
+        while not self.ask(command):
+            if time.monotonic() > deadline:
+                raise DemoError(f"nothing within {timeout:.0f} s: {command}")
+            time.sleep(0.5)
 
     @contextmanager
     def background(self, command: str, *, ready: str = "") -> Iterator[subprocess.Popen[str]]:

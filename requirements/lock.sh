@@ -9,3 +9,5 @@ compile() { # output arguments...
 compile requirements/dev.txt --extra serving --extra tritonserver --group dev pyproject.toml
 compile requirements/operator.txt pyproject.toml -c requirements/dev.txt
 compile requirements/serving.txt --extra serving pyproject.toml -c requirements/dev.txt
+# The Triton image has the server and what its Python backend imports, nothing of the client's world.
+printf '%s\n' numpy nvidia-pytriton | compile requirements/triton.txt --no-deps -c requirements/dev.txt -

@@ -7,7 +7,7 @@ import queue
 import sys
 
 import numpy as np
-import tritonclient.grpc as triton
+import tritonclient.grpc as triton  # type: ignore[import-untyped]
 
 
 def stream(address: str, model: str, prompt: str, max_tokens: int = 48) -> None:
@@ -41,4 +41,4 @@ def stream(address: str, model: str, prompt: str, max_tokens: int = 48) -> None:
 if __name__ == "__main__":
     if len(sys.argv) != 4:
         sys.exit(__doc__)
-    stream(*sys.argv[1:])
+    stream(sys.argv[1], sys.argv[2], sys.argv[3])

@@ -14,6 +14,7 @@ from llmservice.api.reasons import Reason
 from llmservice.changes.rollout import RevisionState, RolloutStep, next_step
 from llmservice.diagnose.chain import pod_finding
 from llmservice.diagnose.finding import Evidence, Finding
+from llmservice.diagnose.pod import Pod
 from llmservice.kube import resources
 from llmservice.kube.differs import needs_apply
 from llmservice.kube.resources import Manifest, Resource
@@ -70,6 +71,8 @@ class Decision:
     rolling: str = ""
     deleting: bool = False
     live_failure: str = ""
+    live_waiting: str = ""
+    live_again: timedelta | None = None
     requeue_after: timedelta | None = None
 
     @property
@@ -107,15 +110,23 @@ def _converge(world: World, intent: Intent) -> Decision:
     step = _rollout(world, intent)
     writes = [*_child_writes(world, intent, step), *_scale_writes(world, intent, step)]
     writes.sort(key=lambda write: WRITE_ORDER.index(Resource.of(write.manifest)))
-    starting = any(not pod.ready for pod in world.pods) or not world.pods
+    starting = [pod for pod in world.pods if not pod.ready]
     return Decision(
         writes=tuple(writes),
         removals=tuple(_removals(world, intent, step)),
         seed_replicas=_seed(world, intent),
         live=any(pod.ready for pod in world.pods),
         rolling=step.why if _is_rolling(world, intent) else "",
-        requeue_after=STARTING if intent.knobs.replicas and starting else None,
+        requeue_after=_look_again(starting) if intent.knobs.replicas else None,
     )
+
+
+def _look_again(starting: list[Pod]) -> timedelta | None:
+    """Pods that start are looked at more often than those that wait for somebody to act; events come besides."""
+    if not starting:
+        return None
+    faults = [finding for pod in starting if (finding := pod_finding(Evidence(pod))) and finding.fault]
+    return LATER if len(faults) == len(starting) else STARTING
 
 
 def _rollout(world: World, intent: Intent) -> RolloutStep:

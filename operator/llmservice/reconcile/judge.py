@@ -63,6 +63,8 @@ class State:
             and self.ready_current == self.wanted
             and self.existing == self.wanted
             and not self.decision.deleting
+            and not self.decision.live_waiting
+            and not self.decision.live_failure
         )
 
 
@@ -89,7 +91,7 @@ def phase(state: State) -> Phase:
     if state.ready == 0:
         fault = state.finding is not None and state.finding.fault
         return Phase.PENDING if fault or state.existing == 0 else Phase.STARTING
-    if state.decision.rolling:
+    if state.decision.rolling or state.decision.live_waiting or state.decision.live_failure:
         return Phase.UPDATING
     return Phase.SERVING if state.settled else Phase.SCALING
 
@@ -138,8 +140,11 @@ def _progressing(state: State) -> Judgement:
         return false(kind, state.finding.reason, "nothing is changed until that is resolved")
     if state.settled:
         return false(kind, Reason.SETTLED, "everything is as the spec asks")
-    if state.decision.rolling:
-        return true(kind, Reason.UPDATING, state.decision.rolling)
+    update = state.decision.rolling or state.decision.live_waiting
+    if update:
+        return true(kind, Reason.UPDATING, update)
+    if state.decision.live_failure:
+        return true(kind, Reason.LIVE_CHANGE_FAILED, "a live change is tried again; what ran before keeps serving")
     if state.ready == 0 and state.wanted > 0:
         cause = state.finding
         return true(kind, cause.reason if cause else Reason.STARTING, cause.message if cause else "replicas start")

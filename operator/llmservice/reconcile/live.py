@@ -27,10 +27,10 @@ Confirmed = tuple[int, str]
 
 @dataclass(frozen=True)
 class LiveResult:
-    """What came of one round: `failure` in words, empty when none; `pending` when a pod has to be asked again soon."""
+    """What came of one round, in words: what failed, or what a pod is waiting for; both empty when all is as wanted."""
 
     failure: str = ""
-    pending: bool = False
+    waiting: str = ""
     changes: tuple[LiveChange, ...] = ()
 
 
@@ -68,10 +68,11 @@ class TritonLiveChanges:
             try:
                 done = await self._bring(service, pod, repository, token)
             except (LiveChangeError, TritonError) as error:
-                return LiveResult(f"pod {pod.name}: {error}", pending=True, changes=tuple(changes))
+                return LiveResult(failure=f"pod {pod.name}: {error}", changes=tuple(changes))
             changes += done
-            if any(change.outcome is Outcome.DEFERRED for change in done):
-                return LiveResult(pending=True, changes=tuple(changes))
+            deferred = [change.reason for change in done if change.outcome is Outcome.DEFERRED]
+            if deferred:
+                return LiveResult(waiting=f"pod {pod.name}: {deferred[0]}", changes=tuple(changes))
             self.confirmed[pod.uid] = mark
         return LiveResult(changes=tuple(changes))
 

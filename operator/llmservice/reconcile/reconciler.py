@@ -30,10 +30,14 @@ from llmservice.reconcile.tell import tell
 from llmservice.reconcile.work_queue import Key
 from llmservice.reconcile.world import World
 from llmservice.signals.watch import SignalsWatch
+from llmservice.triton.live import Outcome
 from llmservice.workload.pinning import LiveRevision
 from llmservice.workload.secret import token
 
-PENDING_LIVE: Final = timedelta(seconds=10)
+RETRY_LIVE: Final = timedelta(seconds=15)
+"""After a live change that did not take."""
+WAITING_LIVE: Final = timedelta(seconds=2)
+"""While an older gate still serves its streams: to look costs one page of metrics."""
 
 log = logging.getLogger(__name__)
 
@@ -115,9 +119,10 @@ class Reconciler:
         secret = token(self.operator_key, intent.service)
         result = await self.live.ensure(world.key[1], pods, intent.workload.repository, secret)
         for change in result.changes:
-            log.info("live change of %s: %s (%s)", change.model, change.outcome.value, change.reason)
-        again = PENDING_LIVE if result.pending else decision.requeue_after
-        return replace(decision, live_failure=result.failure, requeue_after=again)
+            if change.outcome is Outcome.APPLIED:
+                log.info("live change of %s: %s in %.1f s", change.model, change.reason, change.seconds)
+        again = RETRY_LIVE if result.failure else WAITING_LIVE if result.waiting else None
+        return replace(decision, live_failure=result.failure, live_waiting=result.waiting, live_again=again)
 
     async def _report(self, world: World, intent: Intent | Blocked, decision: Decision) -> None:
         figures = self._watch_signals(world)
@@ -204,6 +209,5 @@ def _identity(service: Manifest) -> Manifest:
 
 def _next(decision: Decision) -> timedelta | None:
     """When to look again: soon after a write, since what it set in motion may be seen before any event comes."""
-    if decision.changes and not decision.blocked:
-        return SOON
-    return decision.requeue_after
+    soon = SOON if decision.changes and not decision.blocked else None
+    return min((one for one in (soon, decision.live_again, decision.requeue_after) if one is not None), default=None)

@@ -55,13 +55,14 @@ class RecordedLive:
     """Stands for Triton: notes what each pod was brought to, and fails where told to."""
 
     failure: str = ""
+    waiting: str = ""
     brought: dict[str, str] = field(default_factory=dict)
     rounds: int = 0
 
     async def ensure(self, service: str, pods: tuple[Pod, ...], repository: Repository, token: str) -> LiveResult:
         self.rounds += 1
-        if self.failure:
-            return LiveResult(self.failure, pending=True)
+        if self.failure or self.waiting:
+            return LiveResult(self.failure, self.waiting)
         self.brought |= {pod.name: repository.load_json(Role.GATE) for pod in pods}
         return LiveResult()
 

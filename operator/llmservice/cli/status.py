@@ -47,7 +47,8 @@ async def _read(
     client = await connect(kubeconfig, context)
     try:
         service = await client.get(LLM_SERVICE, namespace, name)
-        selector = f"involvedObject.kind=LLMService,involvedObject.name={name}"
+        # By uid, so that a service of the same name that is gone does not speak.
+        selector = f"involvedObject.uid={service['metadata']['uid']}" if service else ""
         events = await client.list(EVENT, namespace, field_selector=selector) if service else []
     finally:
         await client.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ TIME = "2026-11-30T05:00:00Z"
 
 def page(status: dict[str, Any], events: list[dict[str, Any]] | None = None, generation: int = 1) -> str:
     metadata = {"name": "chat", "namespace": "prod", "generation": generation}
-    console = Console(width=160, record=True, quiet=True)
+    console = Console(width=160, record=True, file=io.StringIO())
     console.print(status_view({"metadata": metadata, "status": status}, events or []))
     return console.export_text()
 

@@ -21,6 +21,7 @@ CHAIN: Final[tuple[Check, ...]] = (
     startup.repository_failed,
     startup.out_of_memory,
     startup.model_load_failed,
+    startup.probe_failed,
     startup.crash_loop,
     startup.fetching_weights,
     startup.pulling_image,

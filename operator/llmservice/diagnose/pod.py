@@ -72,6 +72,16 @@ class Pod:
     annotations: Mapping[str, str]
 
     @property
+    def over(self) -> bool:
+        """Whether it has ended for good: evicted or rejected. Its ReplicaSet has replaced it; it only lies about."""
+        return self.phase in {"Failed", "Succeeded"}
+
+    @property
+    def alive(self) -> bool:
+        """Whether it serves or may come to serve."""
+        return not self.deleting and not self.over
+
+    @property
     def main(self) -> Container | None:
         """The Triton container."""
         return next((container for container in self.containers if not container.init), None)

@@ -73,7 +73,7 @@ def out_of_memory(evidence: Evidence) -> Finding | None:
     line = accelerator_memory_failure(evidence.log) or accelerator_memory_failure(failure.message)
     if line:
         return Finding(Reason.OUT_OF_MEMORY, f"the accelerator's memory ran out: {line}. To fit, {_LESS_MEMORY}")
-    if failure.reason == "OOMKilled" or (failure.exit_code == EXIT_SIGKILL and not _was_stopped(failure.message)):
+    if failure.reason == "OOMKilled" or (failure.exit_code == EXIT_SIGKILL and not _probe_kill(evidence)):
         return Finding(
             Reason.OUT_OF_MEMORY,
             "the container's memory limit was reached and the kernel killed it: raise "
@@ -95,6 +95,21 @@ def model_load_failed(evidence: Evidence) -> Finding | None:
         Reason.MODEL_LOAD_FAILED,
         f"Triton could not load {which}: {failed.text}. `kubectl logs {evidence.pod.name} -c {main.name} --previous` "
         "has the whole text",
+    )
+
+
+def probe_failed(evidence: Evidence) -> Finding | None:
+    """The kubelet ended Triton because a probe failed too often."""
+    main, killed = evidence.pod.main, _probe_kill(evidence)
+    if main is None or main.failure is None or not killed:
+        return None
+    if "startup" in killed:
+        text = "Triton did not have its models loaded in the time it was given, and was started again: look at "
+    else:
+        text = "Triton stopped answering, and was started again: look at "
+    return Finding(
+        Reason.CRASH_LOOP,
+        f"{text}`kubectl logs {evidence.pod.name} -c {main.name} --previous` for what it was doing ({killed})",
     )
 
 
@@ -158,5 +173,7 @@ def _last_line(text: str) -> str:
     return lines[-1] if lines else ""
 
 
-def _was_stopped(message: str) -> bool:
-    return "liveness" in message.lower() or "startup probe" in message.lower()
+def _probe_kill(evidence: Evidence) -> str:
+    """The kubelet's words for ending the container over a probe; empty where it did not."""
+    texts = [text.partition(": ")[2] for text in evidence.events if text.startswith("Killing:") and "probe" in text]
+    return texts[-1] if texts else ""

@@ -110,7 +110,7 @@ def _converge(world: World, intent: Intent) -> Decision:
     step = _rollout(world, intent)
     writes = [*_child_writes(world, intent, step), *_scale_writes(world, intent, step)]
     writes.sort(key=lambda write: WRITE_ORDER.index(Resource.of(write.manifest)))
-    starting = [pod for pod in world.pods if not pod.ready]
+    starting = [pod for pod in world.pods if pod.alive and not pod.ready]
     return Decision(
         writes=tuple(writes),
         removals=tuple(_removals(world, intent, step)),
@@ -133,7 +133,7 @@ def _rollout(world: World, intent: Intent) -> RolloutStep:
     states = {}
     for manifest in world.of(resources.DEPLOYMENT).values():
         revision = (manifest["metadata"].get("labels") or {}).get(REVISION_LABEL, "")
-        pods = [pod for pod in world.pods if pod.revision == revision]
+        pods = [pod for pod in world.pods if pod.revision == revision and not pod.over]
         waiting = [
             pod
             for pod in pods
@@ -151,7 +151,7 @@ def _rollout(world: World, intent: Intent) -> RolloutStep:
 
 def _is_rolling(world: World, intent: Intent) -> bool:
     """Whether pods of another revision still exist beside the wanted one."""
-    return any(pod.revision != intent.workload.revision and not pod.deleting for pod in world.pods)
+    return any(pod.revision != intent.workload.revision and pod.alive for pod in world.pods)
 
 
 def _child_writes(world: World, intent: Intent, step: RolloutStep) -> list[Write]:
@@ -193,7 +193,7 @@ def _removals(world: World, intent: Intent, step: RolloutStep) -> list[Removal]:
     gone = {revision_name(world.key[1], revision) for revision in step.finished}
     wanted = {(Resource.of(one), one["metadata"]["name"]) for one in intent.workload.manifests}
     kept = {revision_name(world.key[1], revision) for revision in step.replicas} - gone
-    kept |= {revision_name(world.key[1], pod.revision) for pod in world.pods}
+    kept |= {revision_name(world.key[1], pod.revision) for pod in world.pods if not pod.over}
     found = []
     for (resource, name), live in world.children.items():
         if (resource, name) in wanted or name in kept:

@@ -37,7 +37,7 @@ class State:
     def of(cls, world: World, intent: Intent | Blocked, decision: Decision) -> State:
         """The state of one pass."""
         current = intent.workload.revision if isinstance(intent, Intent) else None
-        alive = [pod for pod in world.pods if not pod.deleting]
+        alive = [pod for pod in world.pods if pod.alive]
         ready = [pod for pod in alive if pod.ready]
         return cls(
             world=world,
@@ -163,7 +163,8 @@ def _degraded(state: State) -> Judgement:
 
 def _pods_finding(world: World, current: str | None) -> Finding | None:
     """The cause to name for the pods: of the wanted revision where it has any, for the others are on their way out."""
-    found = [(pod.revision, finding) for pod in world.pods if (finding := pod_finding(_evidence(world, pod)))]
+    candidates = [pod for pod in world.pods if pod.alive] or world.pods
+    found = [(pod.revision, finding) for pod in candidates if (finding := pod_finding(_evidence(world, pod)))]
     findings = [finding for revision, finding in found if revision == current] or [finding for _, finding in found]
     findings += [finding for one in world.of(resources.DEPLOYMENT).values() if (finding := deployment_finding(one))]
     if world.missing_claim and not any(pod.ready for pod in world.pods):

@@ -28,7 +28,7 @@ READ_KINDS: Final = (
 """Kinds of children that are read. Secrets are not among them: they are written and never read."""
 
 LOG_LINES: Final = 200
-_WANTED_EVENTS = {"Pulling", "Pulled"}
+_WANTED_EVENTS = {"Pulling", "Pulled", "Killing"}
 
 
 async def observe(client: KubeClient, key: Key) -> World:

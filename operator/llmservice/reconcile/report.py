@@ -52,7 +52,7 @@ def report(
         phase=doing,
         summary=_summary(doing, state),
         conditions=conditions,
-        replicas=len([pod for pod in world.pods if not pod.deleting]),
+        replicas=state.existing,
         ready_replicas=state.ready,
         replicas_summary=f"{state.ready}/{state.wanted}",
         selector=",".join(f"{key}={value}" for key, value in sorted(child_labels(world.key[1]).items())),
@@ -138,7 +138,7 @@ def _revisions(world: World, intent: Intent | Blocked) -> list[RevisionStatus]:
     found = []
     for manifest in world.of(resources.DEPLOYMENT).values():
         name = (manifest["metadata"].get("labels") or {}).get(REVISION_LABEL, "")
-        pods = [pod for pod in world.pods if pod.revision == name and not pod.deleting]
+        pods = [pod for pod in world.pods if pod.revision == name and pod.alive]
         found.append(
             RevisionStatus(
                 name=name,

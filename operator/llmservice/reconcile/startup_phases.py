@@ -15,7 +15,7 @@ LOAD_MODEL = "LoadModel"
 
 def startup(pods: tuple[Pod, ...]) -> Startup | None:
     """The phases of the newest pod's start; None without a pod. Whole seconds: Kubernetes keeps no finer times."""
-    alive = [pod for pod in pods if not pod.deleting]
+    alive = [pod for pod in pods if pod.alive]
     return Startup(phases=phases(alive[-1])) if alive else None
 
 

@@ -284,6 +284,18 @@ CASES = [
         log=(LOGS / "engine_failed.log").read_text(),
     ),
     Case(
+        "loading takes longer than the startup probe allows",
+        Reason.CRASH_LOOP,
+        "did not have its models loaded in the time",
+        {
+            "phase": "Running",
+            "conditions": [SCHEDULED],
+            "initContainerStatuses": INITIALIZED,
+            "containerStatuses": triton(RUNNING, last=failed(137), restarts=1),
+        },
+        events=("Killing: Container triton failed startup probe, will be restarted",),
+    ),
+    Case(
         "Triton ends for a reason that its log does not name",
         Reason.CRASH_LOOP,
         "exit code 139 (4 restarts): Signal (11) received.",

@@ -156,6 +156,21 @@ async def test_one_replica_that_waits_degrades_a_service_that_serves(cluster: Sm
     assert cluster.status()["replicasSummary"] == "1/2"
 
 
+async def test_a_pod_that_was_evicted_and_replaced_is_forgotten(cluster: SmallCluster) -> None:
+    cluster.user_applies()
+    await cluster.converge()
+    (name,) = cluster.pods()
+    evicted = cluster.kube.peek(resources.POD, KEY[0], name)
+    evicted["metadata"] = {part: evicted["metadata"][part] for part in ("namespace", "labels", "ownerReferences")}
+    evicted["metadata"]["name"] = f"{name}-evicted"
+    evicted["status"] = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}
+    cluster.kube.put(evicted)
+    await cluster.reconcile()
+    assert cluster.status()["replicasSummary"] == "1/1"
+    assert cluster.condition("Degraded")["status"] == "False"
+    assert cluster.condition("Progressing")["reason"] == "Settled"
+
+
 @pytest.mark.parametrize(
     ("error", "reason"),
     [

@@ -38,6 +38,7 @@ class ServerProcess:
         """Asks the server to end: it takes no more requests and finishes those it has.
 
         Streams of a dead process never finish, so once nothing has been computed for `QUIET_SECONDS` it is killed.
+        (Where it is process 1 of its namespace the kernel ignores that, and its own exit timeout ends the wait.)
         """
         with self._lock:
             if self._ending:

@@ -39,4 +39,6 @@ def configure(level: str) -> None:
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
     logging.getLogger("kopf").setLevel(logging.WARNING)
+    # Its one warning is that it handles no signals in its thread, as is meant.
+    logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)

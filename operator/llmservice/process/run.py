@@ -128,7 +128,11 @@ class Process:
                 may_write=lambda: elector.is_leader,
             )
             queue = WorkQueue(
-                reconciler.reconcile, self._clock, concurrency=settings.concurrency, observe=self._metrics.passed
+                reconciler.reconcile,
+                self._clock,
+                concurrency=settings.concurrency,
+                observe=self._metrics.passed,
+                expected=(KubeError,),
             )
             reconciler.signals = SignalsWatch(scraper, self._clock, queue.wake)
             self._state.queue, self._state.services = queue, lambda: reconciler.ready

@@ -44,7 +44,7 @@ class WorkQueue:
 
     `settle` is the least time in seconds between two passes over one key: a burst of pod events becomes one pass.
     After a failure that time grows with the backoff up to `hold`, so events cannot turn a fault into a storm, and an
-    edited spec is still looked at soon.
+    edited spec is still looked at soon. Errors of the types `expected` are told in one line, others with their origin.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class WorkQueue:
         backoff: Backoff | None = None,
         draw: Callable[[], float] = random.random,
         observe: Callable[[Key, float, bool], None] | None = None,
+        expected: tuple[type[Exception], ...] = (),
     ) -> None:
         self._reconcile = reconcile
         self._clock = clock
@@ -67,6 +68,7 @@ class WorkQueue:
         self._backoff = backoff or Backoff()
         self._draw = draw
         self._observe = observe
+        self._expected = expected
         self._due: dict[Key, float] = {}
         self._running: dict[Key, float] = {}
         self._woken_while_running: set[Key] = set()
@@ -146,10 +148,18 @@ class WorkQueue:
             requeue = await self._reconcile(key)
             self._failures.pop(key, None)
             again = requeue.total_seconds() if requeue is not None else None
-        except Exception:  # the queue outlives any fault of a pass
+        except Exception as error:  # the queue outlives any fault of a pass
             failed = True
             again = self._after_failure(key)
-            log.exception("pass failed, next try in %.1f s", again, extra={"service": f"{key[0]}/{key[1]}"})
+            level = logging.WARNING if isinstance(error, self._expected) else logging.ERROR
+            log.log(
+                level,
+                "pass failed, next try in %.1f s: %s",
+                again,
+                error,
+                extra={"service": f"{key[0]}/{key[1]}"},
+                exc_info=level == logging.ERROR,
+            )
         finally:
             self._end(key, begun, again, failed=failed)
 

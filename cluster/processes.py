@@ -24,7 +24,6 @@ from cluster.shell import tail
 MARK = "LLMSERVICE_CLUSTER_OWNER"  # in the environment of every process that we start: the state folder
 STOP_SECONDS = 10.0
 POLL_SECONDS = 0.05
-_detached: list[subprocess.Popen[bytes]] = []  # they outlive us on purpose: nobody waits for them
 LOG_LIMIT = 20_000_000  # bytes; a longer log is put aside at the next start
 
 
@@ -156,7 +155,7 @@ def _start(settings: Settings, component: Component, wanted: str) -> None:
             cwd=settings.state,
             start_new_session=True,
         )
-    _detached.append(process)
+    process.returncode = 0  # it outlives us on purpose: without this Python complains that nobody waited
     record = {"pid": process.pid, "started": start_time(process.pid) or 0, "digest": wanted}
     file = _pid_file(settings, component.name)
     file.parent.mkdir(parents=True, exist_ok=True)

@@ -111,7 +111,8 @@ def _stream(settings: Settings, layout: Path, blobs: list[str], index: dict[str,
                 tar.add(_blob_path(layout, blob), f"blobs/{blob.replace(':', '/')}")
     except BrokenPipeError:
         pass  # ctr ended early: its complaint says why
-    message = complaints.read().decode(errors="replace").strip()
+    with complaints:
+        message = complaints.read().decode(errors="replace").strip()
     if process.wait():
         raise ClusterError(f"containerd did not take the image: {message}")
 

@@ -7,12 +7,14 @@ BIN := $(VENV)/bin
 UV_VERSION := 0.13.9
 PYTEST := $(BIN)/pytest -q
 STAMP := $(VENV)/.installed
+BENCH := PYTHONPATH=model_repository:model_repository/gate:model_repository/torch $(BIN)/python -m benchmarks
 export QUICK
+.NOTPARALLEL: bench
 
-.PHONY: help demo test lint unit cluster e2e generate lock bench bench-gate bench-operator bench-timings clean down setup
+.PHONY: help demo test lint unit cluster e2e generate lock bench bench-gate bench-greedy bench-operator bench-sizes clean down setup
 
 help: ## Explain each target
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: setup ## See it work: a real cluster, a real Triton, a real model, every command shown (~3 min warm)
 	@$(BIN)/python -m demo
@@ -51,7 +53,19 @@ generate: setup ## Write generated files: CRD, chart copies, API reference
 lock: ## Pin dependencies again from pyproject.toml
 	@PATH=$(BIN):$$PATH requirements/lock.sh
 
-bench: bench-gate bench-operator ## All benchmarks (QUICK=1: at most 10 minutes)
+bench: bench-sizes bench-greedy bench-gate bench-operator ## All benchmarks, one after the other (QUICK=1: at most 10 minutes)
+
+bench-gate: setup ## The gate on a real tritonserver: throughput, reloads under load, cancellation
+	@echo "» bench-gate" && $(BENCH).gate
+
+bench-greedy: setup ## The torch engine: are its greedy tokens those of transformers, and how fast is it
+	@echo "» bench-greedy" && $(BENCH).greedy
+
+bench-operator: setup ## The operator: API writes, memory, 50 services, from kubectl apply to the first token
+	@echo "» bench-operator" && $(BENCH).operator
+
+bench-sizes: setup ## What is counted: image, CRD, rules with their tests, tests by tier
+	@echo "» bench-sizes" && $(BENCH).sizes
 
 clean: ## Tear the embedded cluster down and remove everything built in the checkout (the user cache stays)
 	@$(PYTHON) -m cluster down

@@ -13,7 +13,8 @@ import fcntl
 import json
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,19 @@ def prepare(
     return target
 
 
+def _converter() -> Callable[[Path, Path, Progress, int | None], None]:
+    """The conversion of GGUF files, whose packages only they need."""
+    try:
+        from llmserving.gguf_folder import convert
+    except ImportError as error:
+        raise WeightsError(
+            ExitCode.INVALID_SOURCE,
+            f"a GGUF file is converted by Python packages of which the serving image lacks {error.name!r}: "
+            "take an image that has gguf and tokenizers, or mount a folder with them by spec.template",
+        ) from error
+    return convert
+
+
 def _fill(source: Mapping[str, object], target: Path, mount: Path | None, progress: Progress) -> None:
     work = target / ".partial"
     # Downloads survive a failed try and are resumed; what an earlier try of another source left is not.
@@ -63,9 +77,7 @@ def _fill(source: Mapping[str, object], target: Path, mount: Path | None, progre
     shutil.rmtree(made, ignore_errors=True)
     made.mkdir()
     if found.suffix == ".gguf":
-        from llmserving.gguf_folder import convert  # needs gguf and numpy, and only GGUF files do
-
-        convert(found, made, progress, shutil.disk_usage(made).free)
+        _converter()(found, made, progress, shutil.disk_usage(made).free)
     else:
         for file in _files(found):
             place = made / file.relative_to(found)
@@ -139,11 +151,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prepare(_parse(options.source), options.target, mount=options.mount, progress=progress)
     except WeightsError as error:
         progress.fail(error)
-        print(f"weights: {error}", file=sys.stderr)  # noqa: T201 -- a command line's answer
-        if TERMINATION_LOG.exists():
-            TERMINATION_LOG.write_text(f"{error.code.name}: {error}", encoding="utf-8")
-        return error.code
+        return _told(error.code, str(error))
+    except Exception as error:  # noqa: BLE001 -- a fault of ours: the trace is for us, one line is for the status
+        traceback.print_exc()
+        return _told(ExitCode.UNEXPECTED, f"{type(error).__name__}: {error}")
     return ExitCode.DONE
+
+
+def _told(code: ExitCode, message: str) -> ExitCode:
+    print(f"weights: {message}", file=sys.stderr)  # noqa: T201 -- a command line's answer
+    if TERMINATION_LOG.exists():
+        TERMINATION_LOG.write_text(f"{code.name}: {message}", encoding="utf-8")
+    return code
 
 
 def _parse(text: str) -> Mapping[str, object]:

@@ -6,6 +6,7 @@ files and has to be told again, so the restart count is part of what was confirm
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -20,6 +21,13 @@ from llmservice.workload.names import GRPC_PORT, METRICS_PORT
 
 GATE_PROCESSES: Final = 2
 """Processes of one gate (`repository.gate_config.GATE_INSTANCES`): more means that an older gate still drains."""
+
+PATIENCE_SECONDS: Final = 300.0
+"""How long an older gate may drain before the next reload goes on beside it. On tritonserver 2.51 a stream cancelled at
+the moment of its last response can keep a gate for ever (3 of 12 such cancels): waiting for it would end all tuning."""
+
+MOST_GATES: Final = 3
+"""Gates of one replica beyond which nothing is loaded any more, however long it waited: each costs two processes."""
 
 Confirmed = tuple[int, str]
 """Restart count of the Triton container, and the configuration it was seen to run with."""
@@ -55,7 +63,9 @@ class TritonLiveChanges:
 
     read: ReadSample
     connect: Callable[[str, str], TritonClient] = TritonClient
+    clock: Callable[[], float] = time.monotonic
     confirmed: dict[str, Confirmed] = field(default_factory=dict)
+    waiting_since: dict[str, float] = field(default_factory=dict)
 
     async def ensure(self, service: str, pods: tuple[Pod, ...], repository: Repository, token: str) -> LiveResult:
         """See `LiveChanges`."""
@@ -74,12 +84,14 @@ class TritonLiveChanges:
             if deferred:
                 return LiveResult(waiting=f"pod {pod.name}: {deferred[0]}", changes=tuple(changes))
             self.confirmed[pod.uid] = mark
+            self.waiting_since.pop(pod.uid, None)
         return LiveResult(changes=tuple(changes))
 
     def forget(self, pods: set[str]) -> None:
         """See `LiveChanges`."""
         for uid in pods:
             self.confirmed.pop(uid, None)
+            self.waiting_since.pop(uid, None)
 
     async def _bring(self, service: str, pod: Pod, repository: Repository, token: str) -> list[LiveChange]:
         engine = repository.config(Role.ENGINE)
@@ -90,12 +102,18 @@ class TritonLiveChanges:
             return [gate, await set_engine_instances(client, engine, count)]
 
     async def _old_gate_gone(self, service: str, pod: Pod) -> bool:
-        """Whether only one gate's processes export; a pod whose metrics cannot be read is not known to be free."""
+        """Whether only one gate's processes export, or an older one has drained for longer than anyone waits.
+
+        A pod whose metrics cannot be read is not known to be free.
+        """
         try:
             sample = await self.read(metrics_url(pod), service)
         except ScrapeError:
             return False
-        return sample.gate_processes <= GATE_PROCESSES
+        if sample.gate_processes <= GATE_PROCESSES:
+            return True
+        waited = self.clock() - self.waiting_since.setdefault(pod.uid, self.clock())
+        return waited >= PATIENCE_SECONDS and sample.gate_processes < GATE_PROCESSES * MOST_GATES
 
 
 def metrics_url(pod: Pod) -> str:

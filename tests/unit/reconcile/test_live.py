@@ -11,7 +11,7 @@ from llmservice.api.fleet import FleetDefaults
 from llmservice.diagnose.pod import Pod, read_pod
 from llmservice.kube import resources
 from llmservice.reconcile.intent import Intent, intend
-from llmservice.reconcile.live import TritonLiveChanges
+from llmservice.reconcile.live import PATIENCE_SECONDS, TritonLiveChanges
 from llmservice.repository.render import Repository, Role
 from llmservice.signals.scrape import Sample, ScrapeError
 from llmservice.triton.errors import ErrorCode, TritonError
@@ -200,3 +200,18 @@ async def test_a_gate_waits_until_an_older_one_is_gone(gates: int) -> None:
     assert result.failure == ""
     assert "an older gate still serves" in result.waiting
     assert triton.loads == []
+
+
+@pytest.mark.parametrize(("gates", "goes_on"), [(4, True), (6, False)])
+async def test_an_older_gate_that_never_ends_is_waited_for_only_so_long(gates: int, goes_on: bool) -> None:
+    triton = running(DELAY)
+    live, wanted = changes({"a": triton}, gates=gates), repository(LONGER)
+    seconds = 1000.0
+    live.clock = lambda: seconds
+    assert (await live.ensure("chat", (pod("a"),), wanted, "token")).waiting
+    seconds += PATIENCE_SECONDS - 1
+    assert (await live.ensure("chat", (pod("a"),), wanted, "token")).waiting
+    seconds += 1
+    result = await live.ensure("chat", (pod("a"),), wanted, "token")
+    assert (result.waiting == "") is goes_on
+    assert triton.loads == (["chat"] if goes_on else [])

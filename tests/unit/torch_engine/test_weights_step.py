@@ -233,3 +233,29 @@ def test_it_runs_as_a_file_from_a_repository(tmp_path: Path, tiny_llama: Path) -
         "percent": 100.0,
         "path": str(tmp_path / "models"),
     }
+
+
+def test_a_package_that_the_image_lacks_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    (volume / "model.gguf").write_bytes(b"GGUF")
+    monkeypatch.setitem(sys.modules, "llmserving.gguf_folder", None)
+    source = {"hostPath": {"path": str(volume)}}
+    with pytest.raises(WeightsError, match="serving image lacks") as caught:
+        prepare(source, tmp_path / "models", mount=volume)
+    assert "mount a folder" in str(caught.value)
+
+
+def test_a_fault_of_our_own_ends_in_one_line_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = tmp_path / "termination-log"
+    message.touch()
+    monkeypatch.setattr(weights, "TERMINATION_LOG", message)
+    monkeypatch.setattr(weights, "locate", lambda *_: 1 / 0)
+    code = main(["--source", '{"package": {"name": "x"}}', "--target", str(tmp_path / "models")])
+    assert code == 1
+    assert message.read_text() == "UNEXPECTED: ZeroDivisionError: division by zero"
+    assert capsys.readouterr().err.splitlines()[-1] == "weights: ZeroDivisionError: division by zero"

@@ -44,6 +44,9 @@ def build_pod_template(service: LLMService, plan: CapacityPlan, fleet: FleetDefa
         "serviceAccountName": shared_name(name),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
+        # As process 1 tritonserver could not be killed from inside, and a dead gate's streams would hang until the exit
+        # timeout (docs/decisions/0006).
+        "shareProcessNamespace": True,
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": USER_ID,

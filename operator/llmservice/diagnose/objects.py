@@ -18,6 +18,7 @@ _MOUNT = re.compile(
     r'(?:MountVolume|AttachVolume)\.\w+ failed for volume "(?P<volume>[^"]+)"[^:]*: (?P<text>.+)', re.DOTALL
 )
 _INSUFFICIENT = re.compile(r"(?P<nodes>\d+) Insufficient (?P<resource>[\w.-]+/[\w.-]*\w)")
+_NO_NODE_OF_THE_POOL = "didn't match Pod's node affinity/selector"
 _PREEMPTION = re.compile(r"\s*preemption: .*$", re.DOTALL)
 
 
@@ -95,6 +96,13 @@ def unschedulable(evidence: Evidence) -> Finding | None:
             Reason.WAITING_FOR_GPU,
             f"no node has {wanted} {lacking['resource']} free: free some, add nodes to the pool, or place the service "
             f"in another pool (spec.placement.pool). The scheduler says: {text}",
+        )
+    if evidence.pod.requests and _NO_NODE_OF_THE_POOL in text:
+        missing = ", ".join(f"{count} {resource}" for resource, count in sorted(evidence.pod.requests.items()))
+        return Finding(
+            Reason.WAITING_FOR_GPU,
+            f"{missing} missing, for no node belongs to the pool: add nodes to it, correct its node selector, or place "
+            f"the service in another pool (spec.placement.pool). The scheduler says: {text}",
         )
     return Finding(
         Reason.UNSCHEDULABLE,

@@ -147,11 +147,15 @@ def fetching_weights(evidence: Evidence) -> Finding | None:
 
 
 def loading_model(evidence: Evidence) -> Finding | None:
-    """Triton runs and loads the model."""
-    main = evidence.pod.main
-    if main is None or not main.running_since or evidence.pod.ready:
+    """Triton runs and loads the model, or is about to: between two containers the status does not go back."""
+    main, weights = evidence.pod.main, evidence.pod.init(WEIGHTS)
+    if main is None or evidence.pod.ready:
         return None
-    return Finding(Reason.LOADING_MODEL, "Triton runs and loads the model", fault=False)
+    if main.running_since:
+        return Finding(Reason.LOADING_MODEL, "Triton runs and loads the model", fault=False)
+    if weights is not None and weights.ended is not None and not weights.ended.exit_code:
+        return Finding(Reason.LOADING_MODEL, "the model's files are there, and Triton is being started", fault=False)
+    return None
 
 
 def starting(evidence: Evidence) -> Finding | None:

@@ -21,7 +21,7 @@ PODS = f"app.kubernetes.io/name={RELEASE}"
 _REFUSED = re.compile(r"cannot \w+ resource")
 _CALLS = re.compile(r"^llmservice_operator_api_requests_total\{(?P<labels>[^}]*)\} (?P<count>\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
-WRITING = {"create", "update", "patch", "apply", "delete"}
+WRITING = {"create", "replace", "apply", "delete"}
 
 
 @dataclass(frozen=True)
@@ -89,16 +89,33 @@ class OperatorRelease:
         """Lines in which Kubernetes says that the operator lacks a permission."""
         return [line for line in self.log().splitlines() if _REFUSED.search(line)]
 
+    def faults(self, namespace: str) -> list[str]:
+        """Warnings and errors in the log that concern a namespace."""
+        found = []
+        for line in self.log().splitlines():
+            said = json.loads(line) if line.startswith("{") else {}
+            if said.get("level") in {"WARNING", "ERROR", "CRITICAL"} and namespace in line:
+                found.append(line)
+        return found
+
+    def figure(self, pod: str, name: str) -> float:
+        """One of the operator's metrics that has no labels."""
+        found = re.search(rf"^llmservice_operator_{name} (\S+)$", self._metrics(pod), re.MULTILINE)
+        return float(found.group(1)) if found else 0.0
+
     def writes(self, pod: str) -> dict[str, float]:
         """What one pod wrote so far, by verb and resource, its own Lease apart."""
-        with self.kube.forward(NAMESPACE, f"pod/{pod}", 8080) as (port,):
-            opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-            with opener.open(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
-                text = answer.read().decode()
         found: dict[str, float] = {}
-        for call in _CALLS.finditer(text):
+        for call in _CALLS.finditer(self._metrics(pod)):
             labels = dict(_LABEL.findall(call["labels"]))
-            if labels["verb"].lower() in WRITING and labels["resource"] != "leases":
+            if labels["verb"] in WRITING and labels["resource"] != "leases":
                 key = f"{labels['verb']} {labels['resource']}"
                 found[key] = found.get(key, 0.0) + float(call["count"])
         return found
+
+    def _metrics(self, pod: str) -> str:
+        with self.kube.forward(NAMESPACE, f"pod/{pod}", 8080) as (port,):
+            opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+            with opener.open(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+                text: bytes = answer.read()
+        return text.decode()

@@ -74,6 +74,13 @@ CASES = [
         unscheduled("0/1 nodes are available: 1 Insufficient nvidia.com/mig-3g.20gb."),
     ),
     Case(
+        "the pool has no node",
+        Reason.WAITING_FOR_GPU,
+        "1 nvidia.com/gpu missing, for no node belongs to the pool",
+        unscheduled("0/2 nodes are available: 2 node(s) didn't match Pod's node affinity/selector."),
+        limits={"nvidia.com/gpu": "1"},
+    ),
+    Case(
         "no node matches",
         Reason.UNSCHEDULABLE,
         "node selector and tolerations",
@@ -316,6 +323,18 @@ CASES = [
             "conditions": [SCHEDULED],
             "initContainerStatuses": INITIALIZED,
             "containerStatuses": triton(RUNNING),
+        },
+        fault=False,
+    ),
+    Case(
+        "the weights are there and Triton does not run yet",
+        Reason.LOADING_MODEL,
+        "Triton is being started",
+        {
+            "phase": "Pending",
+            "conditions": [SCHEDULED],
+            "initContainerStatuses": INITIALIZED,
+            "containerStatuses": triton(waiting("PodInitializing")),
         },
         fault=False,
     ),

@@ -3,16 +3,18 @@
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 
 FROM ${PYTHON_IMAGE} AS operator-dependencies
+ENV PIP_CACHE_DIR=/var/cache/pip
 RUN python3 -m venv /opt/llmservice
 COPY requirements/operator.txt /src/requirements/
-RUN --mount=type=cache,target=/root/.cache/pip \
+RUN --mount=type=cache,target=/var/cache/pip \
     /opt/llmservice/bin/python -m pip install --no-input --require-hashes -r /src/requirements/operator.txt \
     && /opt/llmservice/bin/python -m pip uninstall --yes --quiet pip setuptools \
     && find /opt/llmservice -type d -name tests -prune -exec rm -rf {} +
 
 # Apart from the dependencies, so that a change of code leaves their layer as it is.
 FROM ${PYTHON_IMAGE} AS operator-package
-RUN --mount=type=cache,target=/root/.cache/pip \
+ENV PIP_CACHE_DIR=/var/cache/pip
+RUN --mount=type=cache,target=/var/cache/pip \
     python3 -m venv /opt/build && /opt/build/bin/python -m pip install --no-input "hatchling>=1.27"
 COPY pyproject.toml README.md LICENSE /src/
 COPY crds /src/crds
@@ -36,9 +38,10 @@ COPY --from=operator-package /package /opt/operator
 ENTRYPOINT ["llmservice"]
 
 FROM ${PYTHON_IMAGE} AS triton-build
+ENV PIP_CACHE_DIR=/var/cache/pip
 RUN python3 -m venv /opt/triton
 COPY requirements/triton.txt requirements/model.txt /src/requirements/
-RUN --mount=type=cache,target=/root/.cache/pip \
+RUN --mount=type=cache,target=/var/cache/pip \
     /opt/triton/bin/python -m pip install --no-input --no-deps --require-hashes \
         -r /src/requirements/triton.txt -r /src/requirements/model.txt
 # The server goes where NVIDIA's own images have it: there it finds its backends without a flag. The Python backend

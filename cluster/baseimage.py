@@ -9,11 +9,10 @@ from pathlib import Path
 from cluster import packages
 from cluster.artifacts import built, digest, log_path
 from cluster.settings import Settings
-from cluster.shell import run
+from cluster.shell import answer, run
 
 TAG = "docker.io/library/python:3.11-slim-bookworm"
 RELEASE = "bookworm"  # its Python is 3.11
-MIRROR = os.environ.get("LLMSERVICE_DEBIAN_MIRROR", "http://deb.debian.org/debian")
 # libpython is for the Python backend's stub, venv for the Dockerfile's build stages.
 INCLUDE = ("ca-certificates", "python3", "python3-venv", "libpython3.11")
 # Nothing at run time reads these.
@@ -48,7 +47,7 @@ def key() -> str:
 def _build(settings: Settings, folder: Path) -> None:
     packages.ensure(settings, packages.IMAGES)
     root = folder / "root"
-    command = ["debootstrap", "--variant=minbase", f"--include={','.join(INCLUDE)}", RELEASE, str(root), MIRROR]
+    command = ["debootstrap", "--variant=minbase", f"--include={','.join(INCLUDE)}", RELEASE, str(root), *_mirror()]
     run(command, log_path(settings, "base"), background=True)
     bin_folder = root / "usr" / "local" / "bin"
     for name in ("python", "python3"):  # where the official image has them
@@ -56,6 +55,15 @@ def _build(settings: Settings, folder: Path) -> None:
     with tarfile.open(folder / "root.tar", "w") as tar:
         tar.add(root, ".", filter=_kept)
     run(["rm", "-rf", root], log_path(settings, "base"))
+
+
+def _mirror() -> list[str]:
+    """Where packages come from: as told, else where this host gets the same release, else debootstrap's own choice."""
+    if told := os.environ.get("LLMSERVICE_DEBIAN_MIRROR"):
+        return [told]
+    wanted = ["apt-get", "indextargets", "--format", "$(CODENAME) $(COMPONENT) $(REPO_URI)", "Created-By: Packages"]
+    sources = [line.split(" ", 2) for line in answer(wanted).splitlines()]
+    return [uri for release, component, uri in sources if (release, component) == (RELEASE, "main")][:1]
 
 
 def _kept(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:

@@ -20,17 +20,18 @@ from typing import Final
 import aiohttp
 
 from benchmarks.figures import ROOT, Figures, quick
-from benchmarks.operator_process import count_writes
+from benchmarks.operator_process import count_writes, resident_megabytes
 from benchmarks.waiting import LONG, until
 from cluster import images, lifecycle, testing, values
 from cluster.lifecycle import Tier
 from cluster.settings import from_environment
-from demo.load import run_load
+from demo.load import Tally, run_load
 from demo.steps import RELEASE, SYSTEM_NAMESPACE, install
 from demo.terminal import Terminal
 from llmservice.kube import resources
 from llmservice.kube.real import RealKube, connect
 from llmservice.kube.resources import Manifest
+from llmservice.signals.watch import INTERVAL
 
 NAME: Final = "smollm2"
 EXAMPLE: Final = ROOT / "examples" / "smollm2.yaml"
@@ -39,7 +40,8 @@ GOAL: Final = 30
 POLL: Final = 0.05
 STREAMS: Final = (8, 2)
 """Streams of the load, in turn: the figures of the columns shall move."""
-TURN: Final = 15.0
+TURN: Final = 10.0
+RSS_GOAL: Final = 150
 
 
 def measure(figures: Figures) -> None:
@@ -86,18 +88,22 @@ async def measure_service(terminal: Terminal, kubeconfig: Path, figures: Figures
 
 @asynccontextmanager
 async def namespace(client: RealKube, name: str) -> AsyncIterator[str]:
-    """A fresh namespace; the service in it is gone at the end, the namespace soon after."""
+    """A fresh namespace, gone at the end.
+
+    The service goes first: a namespace that still holds pods is looked at again only after half their grace period.
+    """
     await client.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}, field_manager="benchmark")
     try:
         yield name
     finally:
+        await client.delete(resources.LLM_SERVICE, name, NAME)
+        await until(lambda: empty(client, name), f"the pods of namespace {name} are gone")
         await client.delete(resources.NAMESPACE, None, name)
-        await until(lambda: gone(client, name), f"namespace {name} is gone")
 
 
-async def gone(client: RealKube, namespace: str) -> bool:
-    """Whether the namespace is no more."""
-    return await client.get(resources.NAMESPACE, None, namespace) is None
+async def empty(client: RealKube, namespace: str) -> bool:
+    """Whether the namespace has no pods."""
+    return not await client.list(resources.POD, namespace)
 
 
 async def first_token(terminal: Terminal, client: RealKube, namespace: str) -> float:
@@ -152,28 +158,72 @@ def serves(service: Manifest) -> bool:
 
 
 async def loaded(client: RealKube, namespace: str, figures: Figures) -> None:
-    """Writes a minute of the installed operator while a load of changing strength runs on the service."""
-    seconds = 90 if quick() else 300
-    url = await service_url(client, namespace)
-    before, begun = await operator_writes(client), time.monotonic()
-    answered = failed = turn = 0
-    while time.monotonic() - begun < seconds:
+    """Writes a minute of the installed operator, and its memory, while a load of changing strength runs.
+
+    The window is a multiple of the time between two looks at a service, so that it holds no more looks than it should.
+    """
+    looks = 2 if quick() else 10
+    if len(await client.list(resources.LLM_SERVICE)) > 1:
+        print("other services are in this cluster: what is written to them is counted, too")
+    await until(lambda: settled(client, namespace), "the service is settled, and its pods were looked at once")
+    stop = asyncio.Event()
+    running = asyncio.create_task(load(await service_url(client, namespace), stop))
+    before = await operator_writes(client)
+    await asyncio.sleep(looks * INTERVAL)
+    writes = await operator_writes(client) - before
+    stop.set()
+    tally = await running
+    figures.add("real_load_writes_each", writes / (looks * INTERVAL / 60), "writes/minute", 2)
+    figures.add("real_load_answers", tally.answered, "answers")
+    figures.add("real_load_failed", tally.failed, "answers", 0)
+    figures.add("installed_operator_rss", max(await operator_memories(client)), "MB", RSS_GOAL)
+
+
+async def settled(client: RealKube, namespace: str) -> bool:
+    """Whether nothing about the service moves and the first figures of its columns are there."""
+    status = (await client.get(resources.LLM_SERVICE, namespace, NAME) or {}).get("status", {})
+    reasons = {one["type"]: one["reason"] for one in status.get("conditions", [])}
+    return reasons.get("Progressing") == "Settled" and "signals" in status
+
+
+async def load(url: str, stop: asyncio.Event) -> Tally:
+    """Turns of more and of less load until `stop` is set; all answers together."""
+    whole, turn = Tally(), 0
+    while not stop.is_set():
         tally = await run_load(url, NAME, streams=STREAMS[turn % len(STREAMS)], seconds=TURN, tokens=24)
-        answered, failed, turn = answered + tally.answered, failed + tally.failed, turn + 1
-    minutes = (time.monotonic() - begun) / 60
-    figures.add("real_load_writes_each", (await operator_writes(client) - before) / minutes, "writes/minute", 2)
-    figures.add("real_load_answers", answered, "answers")
-    figures.add("real_load_failed", failed, "answers", 0)
+        whole.answered, whole.failed, turn = whole.answered + tally.answered, whole.failed + tally.failed, turn + 1
+    return whole
 
 
 async def operator_writes(client: RealKube) -> int:
     """Requests so far of all installed operators that may change the world, those for Leases left out."""
-    labels = {"app.kubernetes.io/name": RELEASE}
-    pods = await client.list(resources.POD, SYSTEM_NAMESPACE, labels=labels)
-    addresses = [pod["status"]["podIP"] for pod in pods if pod.get("status", {}).get("podIP")]
+    addresses = [pod["status"]["podIP"] for pod in await operator_pods(client) if "podIP" in pod.get("status", {})]
     async with aiohttp.ClientSession() as session:
         pages = [await metrics_page(session, address) for address in addresses]
     return sum(sum(count_writes(page).values()) for page in pages)
+
+
+async def operator_memories(client: RealKube) -> list[float]:
+    """Resident memory of each installed operator in MB. This host is the node, so its processes are here."""
+    return [resident_megabytes(pid) for pod in await operator_pods(client) for pid in processes(pod["metadata"]["uid"])]
+
+
+async def operator_pods(client: RealKube) -> list[Manifest]:
+    """The pods of the release."""
+    return await client.list(resources.POD, SYSTEM_NAMESPACE, labels={"app.kubernetes.io/name": RELEASE})
+
+
+def processes(pod: str) -> list[int]:
+    """Process ids of this host that run in the pod with this uid."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            inside = f"pod{pod}" in (folder / "cgroup").read_text()
+        except OSError:
+            continue  # it has ended since
+        if inside:
+            found.append(int(folder.name))
+    return found
 
 
 async def metrics_page(session: aiohttp.ClientSession, address: str) -> str:

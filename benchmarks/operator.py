@@ -57,8 +57,12 @@ class Subject:
 
 
 def windows() -> Windows:
-    """Short ones still hold a resync and two looks at every service; long ones the default resync, too."""
-    return Windows(idle=45, loaded=90, resync=40) if quick() else Windows(idle=330, loaded=300, resync=300)
+    """Short ones still hold a resync and two looks at every service; long ones hold the resync as it is by default."""
+    return (
+        Windows(idle=45, loaded=2 * INTERVAL, resync=40)
+        if quick()
+        else Windows(idle=330, loaded=10 * INTERVAL, resync=300)
+    )
 
 
 async def measure(figures: Figures, lengths: Windows) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
+import contextlib
+import io
 from collections import Counter
 from typing import Any, Final
+
+import pytest
 
 from benchmarks.figures import ROOT, Figures
 from cluster import images
@@ -19,8 +20,8 @@ from tests.rule_cases import RULE_CASES
 TIERS: Final = ("unit", "cluster", "e2e")
 IMAGE_GOAL: Final = 250
 CRD_GOAL: Final = 256 * 1024
-TEST_FILE: Final = "tests/cluster/api/test_rules.py"
-_COLLECTED = re.compile(r"^(\d+)(?:/\d+)? tests? collected", re.MULTILINE)
+ACCEPT_TEST: Final = "tests/cluster/api/test_rules.py::test_the_api_server_accepts_what_a_rule_allows"
+REJECT_TEST: Final = "tests/cluster/api/test_rules.py::test_the_api_server_rejects_what_a_rule_forbids"
 
 
 def places(schema: Any) -> int:
@@ -30,20 +31,29 @@ def places(schema: Any) -> int:
     return sum(places(value) for value in schema) if isinstance(schema, list) else 0
 
 
-def collect(*arguments: str) -> list[str]:
-    """Lines of what pytest would run. Raises RuntimeError when the tests cannot be collected."""
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:randomly", *arguments]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    if result.returncode:
-        raise RuntimeError(f"{' '.join(command)}: {result.stdout[-2000:]}{result.stderr[-2000:]}")
-    return result.stdout.splitlines()
+class Collected:
+    """Counts what pytest would run, as its plugin. Each case of a parametrized test counts."""
+
+    def __init__(self) -> None:
+        self.by_tier: Counter[str] = Counter()
+        self.by_function: Counter[str] = Counter()
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Pytest tells everything it found here."""
+        for item in items:
+            self.by_tier.update(tier for tier in TIERS if item.get_closest_marker(tier))
+            self.by_function[item.nodeid.partition("[")[0]] += 1
 
 
-def count_tests(tier: str) -> int:
-    """Tests of one tier; each case of a parametrized test counts."""
-    found = _COLLECTED.search("\n".join(collect("-m", tier)))
-    assert found is not None, "pytest says how many tests it collected"
-    return int(found[1])
+def collect() -> Collected:
+    """All tests. Raises RuntimeError when they cannot be collected."""
+    collected, said = Collected(), io.StringIO()
+    with contextlib.redirect_stdout(said):
+        arguments = ["--collect-only", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--rootdir", str(ROOT)]
+        code = pytest.main([*arguments, str(ROOT / "tests")], plugins=[collected])
+    if code:
+        raise RuntimeError(f"the tests cannot be collected: {said.getvalue()[-2000:]}")
+    return collected
 
 
 def image(figures: Figures) -> None:
@@ -53,15 +63,14 @@ def image(figures: Figures) -> None:
     figures.add("operator_image", images.size_megabytes(settings, "operator"), "MB", IMAGE_GOAL)
 
 
-def tested_rules(figures: Figures) -> None:
+def tested_rules(figures: Figures, collected: Collected) -> None:
     """Rules of the CRD, and those that a real API server is seen to accept and to reject by."""
     known = {code for code, _, _ in rules()}
     figures.add("cel_rules", len(known), "rules")
     figures.add("cel_rule_places", places(crd()), "places")
-    tests = Counter(line.split("::")[1].partition("[")[0] for line in collect(TEST_FILE) if line.startswith(TEST_FILE))
     cases = len(known & {case.code for case in RULE_CASES})
-    for kind, test in (("accept", "accepts_what_a_rule_allows"), ("reject", "rejects_what_a_rule_forbids")):
-        covered = min(cases, tests[f"test_the_api_server_{test}"])
+    for kind, test in (("accept", ACCEPT_TEST), ("reject", REJECT_TEST)):
+        covered = min(cases, collected.by_function[test])
         figures.add(f"cel_rules_with_{kind}_test", covered, "rules", len(known), "higher")
 
 
@@ -70,9 +79,10 @@ def main() -> None:
     figures = Figures("sizes")
     image(figures)
     figures.add("crd", len(crd_yaml().encode()), "bytes", CRD_GOAL)
-    tested_rules(figures)
+    collected = collect()
+    tested_rules(figures, collected)
     for tier in TIERS:
-        figures.add(f"tests_{tier}", count_tests(tier), "tests")
+        figures.add(f"tests_{tier}", collected.by_tier[tier], "tests")
     print(f"written to {figures.write()}")
 
 

@@ -131,7 +131,9 @@ def _messages(raw: Any) -> tuple[dict[str, str], ...]:
 def _json(name: str, raw: Any) -> Any:
     try:
         return json.loads(_utf8(name, raw))
-    except json.JSONDecodeError as error:
+    except InvalidRequestError:
+        raise
+    except ValueError as error:  # not JSON, or a number of more digits than Python reads
         raise InvalidRequestError(f"{name}: is not JSON: {error}") from None
     except RecursionError:
         raise InvalidRequestError(f"{name}: is nested too deeply") from None

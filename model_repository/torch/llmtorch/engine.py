@@ -52,13 +52,18 @@ class TorchEngine:
         self._step_sequences = 0
 
     def add(self, request: Request) -> None:
-        """Takes a request into the waiting line; one that cannot be served is answered by the next `step`."""
+        """Takes a request into the waiting line; one that cannot be served is answered by the next `step`.
+
+        What a tokenizer or a template raises beyond its own errors is raised on; the rest of the batch goes on.
+        """
         batch = self._batch_of(request)
         try:
             sequence = self._sequence(request, batch)
-        except RequestError as error:
+        except Exception as error:
             if batch is not None:
                 self._scheduler.expect(batch, request.batch_size)
+            if not isinstance(error, RequestError):
+                raise
             refused = Output(request.key, finish_reason=FinishReason.ERROR, error=str(error), invalid=True)
             self._answers.append(refused)
             return

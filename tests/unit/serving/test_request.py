@@ -61,6 +61,13 @@ def test_messages_are_kept_in_order() -> None:
         ({"messages": b'[{"role": 1, "content": ""}]'}, {}, "messages[0].role: must be a string"),
         ({"messages": b'[{"role": "user", "content": "a"}, 3]'}, {}, "messages[1].role: must be a string"),
         ({"messages": b"[" * 100_000}, {}, "messages: is nested too deeply"),
+        ({"messages": b"nonsense"}, {}, "messages: is not JSON"),
+        ({"messages": b"[\xff]"}, {}, "messages: is not UTF-8"),
+        (
+            {"text_input": b"x", "sampling_parameters": b'{"seed": ' + b"1" * 5000 + b"}"},
+            {},
+            "sampling_parameters: is not JSON",
+        ),
         ({"text_input": b"x", "sampling_parameters": b"[]"}, {}, "sampling_parameters: must be a JSON object"),
         ({"text_input": b"x", "sampling_parameters": b'{"seed": 1}'}, {"seed": 2}, "seed: is in sampling_parameters"),
         ({"text_input": b"x"}, {"max_tokens": True}, "max_tokens: must be a whole number"),

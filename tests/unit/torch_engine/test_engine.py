@@ -223,6 +223,17 @@ def test_a_batch_runs_to_completion_and_a_cancelled_member_shrinks_it(tiny_llama
     assert len(answers[4].tokens) == 12
 
 
+def test_a_template_that_breaks_does_not_hold_up_the_batch(tiny_llama: Path) -> None:
+    engine = engine_on(tiny_llama, mode=Mode.DYNAMIC, chat_template="{{ 1 // 0 }}")
+    engine.add(replace(greedy(1, "Once"), batch=1, batch_size=2))
+    with pytest.raises(ZeroDivisionError):
+        engine.add(Request(2, messages=({"role": "user", "content": "Hi"},), batch=1, batch_size=2))
+    answers: dict[int, Answer] = defaultdict(Answer)
+    while engine.has_work():
+        collect(engine.step(), answers)
+    assert answers[1].reason is not None
+
+
 def test_closing_ends_everything(engine: TorchEngine) -> None:
     engine.add(greedy(1, "Once"))
     engine.step()

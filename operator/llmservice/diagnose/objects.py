@@ -23,10 +23,12 @@ _PREEMPTION = re.compile(r"\s*preemption: .*$", re.DOTALL)
 
 
 def _texts(evidence: Evidence) -> str:
+    """What the pod says now; and its events, until a container began: by then every volume is there."""
     containers = evidence.pod.containers
     waiting = [container.waiting_message for container in containers if container.waiting.startswith("Create")]
     scheduled = evidence.pod.conditions.get("PodScheduled", {})
-    return "\n".join([*waiting, scheduled.get("message", ""), *evidence.events])
+    begun = any(one.running_since or one.ended or one.ended_before for one in containers)
+    return "\n".join([*waiting, scheduled.get("message", ""), *(() if begun else evidence.events)])
 
 
 def secret_missing(evidence: Evidence) -> Finding | None:

@@ -30,6 +30,7 @@ def broken_folder() -> Iterator[str]:
     folder.chmod(0o755)
     config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 64, "vocab_size": 256}
     config |= {"num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+    config |= {"num_key_value_heads": 2, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "eos_token_id": 2}
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "model.safetensors").write_bytes(b"these are no weights")
     yield str(folder)

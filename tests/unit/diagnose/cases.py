@@ -141,6 +141,23 @@ CASES = [
         ),
     ),
     Case(
+        "a volume that mounted at the second try explains nothing any more",
+        Reason.IMAGE_PULL_FAILED,
+        "no such host",
+        {
+            "phase": "Pending",
+            "conditions": [SCHEDULED],
+            "initContainerStatuses": [
+                INITIALIZED[0],
+                {"name": "weights", "state": waiting("ErrImagePull", "no such host")},
+            ],
+            "containerStatuses": triton(waiting("PodInitializing")),
+        },
+        events=(
+            'FailedMount: MountVolume.SetUp failed for volume "rendered" : failed to sync configmap cache: timed out',
+        ),
+    ),
+    Case(
         "the image is not in the registry",
         Reason.IMAGE_PULL_FAILED,
         "failed to resolve reference",

@@ -25,10 +25,9 @@ from llmservice.kube import resources
 from llmservice.kube.errors import KubeError
 from llmservice.kube.real import RealKube
 from llmservice.kube.resources import Manifest
-from llmservice.reconcile.world import REVISION_LABEL
 from llmservice.repository.gate_config import GATE_INSTANCES
 from llmservice.repository.render import Repository, Role
-from llmservice.workload.names import GRPC_PORT, INSTANCE_LABEL, METRICS_PORT, revision_name
+from llmservice.workload.names import GRPC_PORT, INSTANCE_LABEL, METRICS_PORT, REVISION_LABEL, revision_name
 
 KUBELET: Final = "benchmark-kubelet"
 PERIOD: Final = 0.25

@@ -6,12 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-WEIGHTS: Final = "weights"
-"""The init container that brings the weights."""
-
-REPOSITORY: Final = "repository"
-"""The init container that writes the Triton repository."""
-
 EXIT_SIGKILL: Final = 137
 """128 + SIGKILL: how a container ends that the kernel killed for memory."""
 

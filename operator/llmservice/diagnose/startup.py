@@ -6,9 +6,10 @@ import re
 
 from llmservice.api.reasons import Reason
 from llmservice.diagnose.finding import Evidence, Finding
-from llmservice.diagnose.pod import EXIT_SIGKILL, REPOSITORY, WEIGHTS, Container
+from llmservice.diagnose.pod import EXIT_SIGKILL, Container
 from llmservice.diagnose.triton_log import accelerator_memory_failure, model_failure
 from llmservice.diagnose.weights_progress import cause_of, in_words
+from llmservice.workload.names import REPOSITORY_CONTAINER, WEIGHTS_CONTAINER
 
 _PULL_FAULTS = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
 _PULL_EVENT = re.compile(r'Failed to pull image "[^"]+": (?P<text>.+)', re.DOTALL)
@@ -39,7 +40,7 @@ def image_pull_failed(evidence: Evidence) -> Finding | None:
 
 def weights_failed(evidence: Evidence) -> Finding | None:
     """The container that brings the weights ended with an error."""
-    weights = evidence.pod.init(WEIGHTS)
+    weights = evidence.pod.init(WEIGHTS_CONTAINER)
     failure = weights.failure if weights else None
     if weights is None or failure is None:
         return None
@@ -53,7 +54,7 @@ def weights_failed(evidence: Evidence) -> Finding | None:
 
 def repository_failed(evidence: Evidence) -> Finding | None:
     """The container that writes the Triton repository ended with an error."""
-    repository = evidence.pod.init(REPOSITORY)
+    repository = evidence.pod.init(REPOSITORY_CONTAINER)
     failure = repository.failure if repository else None
     if failure is None:
         return None
@@ -140,7 +141,7 @@ def pulling_image(evidence: Evidence) -> Finding | None:
 
 def fetching_weights(evidence: Evidence) -> Finding | None:
     """The weights are on their way; the container's last line says how far."""
-    weights = evidence.pod.init(WEIGHTS)
+    weights = evidence.pod.init(WEIGHTS_CONTAINER)
     if weights is None or not weights.running_since:
         return None
     return Finding(Reason.FETCHING_WEIGHTS, in_words(_last_line(evidence.weights_log)), fault=False)
@@ -148,7 +149,7 @@ def fetching_weights(evidence: Evidence) -> Finding | None:
 
 def loading_model(evidence: Evidence) -> Finding | None:
     """Triton runs and loads the model, or is about to: between two containers the status does not go back."""
-    main, weights = evidence.pod.main, evidence.pod.init(WEIGHTS)
+    main, weights = evidence.pod.main, evidence.pod.init(WEIGHTS_CONTAINER)
     if main is None or evidence.pod.ready:
         return None
     if main.running_since:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Final, Protocol
 
 from llmservice.kube.resources import Manifest, Resource
+from llmservice.workload.names import MANAGED_BY
 
-FIELD_MANAGER: Final = "triton-llm-operator"
-STATUS_FIELD_MANAGER: Final = "triton-llm-operator-status"
+FIELD_MANAGER: Final = MANAGED_BY
+STATUS_FIELD_MANAGER: Final = f"{FIELD_MANAGER}-status"
 
 
 class KubeClient(Protocol):

@@ -124,7 +124,7 @@ class Process:
                 self._key,
                 self._clock,
                 Recorder(client, settings.identity, self._clock),
-                TritonLiveChanges(scraper.read),
+                TritonLiveChanges(scraper.read, may_write=lambda: elector.is_leader),
                 may_write=lambda: elector.is_leader,
             )
             queue = WorkQueue(

@@ -19,9 +19,9 @@ from llmservice.kube import resources
 from llmservice.kube.differs import needs_apply
 from llmservice.kube.resources import Manifest, Resource
 from llmservice.reconcile.intent import Blocked, Intent
-from llmservice.reconcile.world import REVISION_LABEL, World
+from llmservice.reconcile.world import World
 from llmservice.workload.deployment import with_replicas
-from llmservice.workload.names import revision_name
+from llmservice.workload.names import REVISION_LABEL, revision_name
 
 WRITE_ORDER: Final = (
     resources.SERVICE_ACCOUNT,

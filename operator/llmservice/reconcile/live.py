@@ -12,15 +12,14 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from llmservice.diagnose.pod import Pod
+from llmservice.reconcile.apply import NotLeadingError
+from llmservice.repository.gate_config import GATE_INSTANCES
 from llmservice.repository.render import Repository, Role
 from llmservice.signals.scrape import Sample, ScrapeError
 from llmservice.triton.client import TritonClient
 from llmservice.triton.errors import TritonError
 from llmservice.triton.live import GateReloader, LiveChange, LiveChangeError, Outcome, set_engine_instances
 from llmservice.workload.names import GRPC_PORT, METRICS_PORT
-
-GATE_PROCESSES: Final = 2
-"""Processes of one gate (`repository.gate_config.GATE_INSTANCES`): more means that an older gate still drains."""
 
 PATIENCE_SECONDS: Final = 300.0
 """How long an older gate may drain before the next reload goes on beside it. On tritonserver 2.51 a stream cancelled at
@@ -59,22 +58,25 @@ ReadSample = Callable[[str, str], Awaitable[Sample]]
 
 @dataclass
 class TritonLiveChanges:
-    """Live changes over gRPC, the only way that breaks no stream."""
+    """Live changes over gRPC, the only way that breaks no stream. `may_write` is asked before each pod's."""
 
     read: ReadSample
+    may_write: Callable[[], bool] = lambda: True
     connect: Callable[[str, str], TritonClient] = TritonClient
     clock: Callable[[], float] = time.monotonic
     confirmed: dict[str, Confirmed] = field(default_factory=dict)
     waiting_since: dict[str, float] = field(default_factory=dict)
 
     async def ensure(self, service: str, pods: tuple[Pod, ...], repository: Repository, token: str) -> LiveResult:
-        """See `LiveChanges`."""
+        """See `LiveChanges`. Raises NotLeadingError once another process may change these pods."""
         wanted = f"{repository.load_json(Role.GATE)}\n{repository.load_json(Role.ENGINE)}"
         changes: list[LiveChange] = []
         for pod in pods:
             mark = (pod.restarts, wanted)
             if self.confirmed.get(pod.uid) == mark:
                 continue
+            if not self.may_write():
+                raise NotLeadingError(f"leadership was lost before the live change of pod {pod.name}")
             try:
                 done = await self._bring(service, pod, repository, token)
             except (LiveChangeError, TritonError) as error:
@@ -95,7 +97,7 @@ class TritonLiveChanges:
 
     async def _bring(self, service: str, pod: Pod, repository: Repository, token: str) -> list[LiveChange]:
         engine = repository.config(Role.ENGINE)
-        async with self.connect(f"{pod.ip}:{GRPC_PORT}", token) as client:
+        async with self.connect(f"{_host(pod)}:{GRPC_PORT}", token) as client:
             reloader = GateReloader(client, lambda: self._old_gate_gone(service, pod))
             gate = await reloader.reload(repository.config(Role.GATE))
             count = sum(group.count for group in engine.instance_group)
@@ -110,12 +112,17 @@ class TritonLiveChanges:
             sample = await self.read(metrics_url(pod), service)
         except ScrapeError:
             return False
-        if sample.gate_processes <= GATE_PROCESSES:
+        if sample.gate_processes <= GATE_INSTANCES:
             return True
         waited = self.clock() - self.waiting_since.setdefault(pod.uid, self.clock())
-        return waited >= PATIENCE_SECONDS and sample.gate_processes < GATE_PROCESSES * MOST_GATES
+        return waited >= PATIENCE_SECONDS and sample.gate_processes < GATE_INSTANCES * MOST_GATES
 
 
 def metrics_url(pod: Pod) -> str:
     """Where a pod's metrics are."""
-    return f"http://{pod.ip}:{METRICS_PORT}/metrics"
+    return f"http://{_host(pod)}:{METRICS_PORT}/metrics"
+
+
+def _host(pod: Pod) -> str:
+    """The pod's address as it stands before a port."""
+    return f"[{pod.ip}]" if ":" in pod.ip else pod.ip

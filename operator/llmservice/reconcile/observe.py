@@ -7,14 +7,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from llmservice.diagnose.pod import WEIGHTS, Pod, read_pod
+from llmservice.diagnose.pod import Pod, read_pod
 from llmservice.diagnose.startup import needs_log
 from llmservice.kube import resources
 from llmservice.kube.client import KubeClient
-from llmservice.kube.errors import Invalid, KubeError, NotFound, NotServed
+from llmservice.kube.errors import KubeError, NotServed
 from llmservice.kube.resources import Manifest, Resource
 from llmservice.reconcile.work_queue import Key
-from llmservice.reconcile.world import REVISION_LABEL, ChildId, World, child_labels, is_controlled_by, owner_in_words
+from llmservice.reconcile.world import ChildId, World, is_controlled_by, owner_in_words
+from llmservice.workload.names import REVISION_LABEL, WEIGHTS_CONTAINER, search_labels
 
 READ_KINDS: Final = (
     resources.DEPLOYMENT,
@@ -37,7 +38,7 @@ async def observe(client: KubeClient, key: Key) -> World:
     service = await client.get(resources.LLM_SERVICE, namespace, name)
     if service is None:
         return World(key)
-    labels = child_labels(name)
+    labels = search_labels(name)
     listed = await asyncio.gather(*(_list(client, kind, namespace, labels) for kind in READ_KINDS))
     uid = service["metadata"].get("uid", "")
     children: dict[ChildId, Manifest] = {}
@@ -157,17 +158,15 @@ async def _log(client: KubeClient, namespace: str, pod: Pod) -> str:
 
 
 async def _weights_log(client: KubeClient, namespace: str, pod: Pod) -> str:
-    weights = pod.init(WEIGHTS)
+    weights = pod.init(WEIGHTS_CONTAINER)
     if weights is None or not (weights.running_since or weights.failure):
         return ""
-    return await _read_log(client, namespace, pod.name, WEIGHTS, previous=bool(needs_log(weights)))
+    return await _read_log(client, namespace, pod.name, WEIGHTS_CONTAINER, previous=bool(needs_log(weights)))
 
 
 async def _read_log(client: KubeClient, namespace: str, pod: str, container: str, *, previous: bool) -> str:
     """The end of a log; empty where the node has none (any more): a log helps, and is never needed."""
     try:
         return await client.logs(namespace, pod, container, tail_lines=LOG_LINES, previous=previous)
-    except (NotFound, Invalid):
-        return ""
     except KubeError:
         return ""

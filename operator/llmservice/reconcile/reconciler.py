@@ -157,7 +157,7 @@ class Reconciler:
         text = (
             f"the operator may not read what belongs to the service: check its role. Kubernetes says: {error.message}"
         )
-        judgements = [unknown(kind, Reason.FORBIDDEN, text + error.message) for kind in ConditionType]
+        judgements = [unknown(kind, Reason.FORBIDDEN, text) for kind in ConditionType]
         before = read_conditions(world.status)
         conditions = settle(judgements, before, world.generation, self.clock.now())
         status = {**world.status, "summary": Reason.FORBIDDEN.value, "observedGeneration": world.generation}

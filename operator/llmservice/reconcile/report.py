@@ -27,7 +27,8 @@ from llmservice.reconcile.intent import Blocked, Intent
 from llmservice.reconcile.judge import State, judge, phase
 from llmservice.reconcile.knobs import report_knobs
 from llmservice.reconcile.startup_phases import startup
-from llmservice.reconcile.world import REVISION_LABEL, World, child_labels
+from llmservice.reconcile.world import World
+from llmservice.workload.names import REVISION_LABEL, search_labels
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def report(
         replicas=state.existing,
         ready_replicas=state.ready,
         replicas_summary=f"{state.ready}/{state.wanted}",
-        selector=",".join(f"{key}={value}" for key, value in sorted(child_labels(world.key[1]).items())),
+        selector=",".join(f"{key}={value}" for key, value in sorted(search_labels(world.key[1]).items())),
         model=describe_source(service.spec.model.source) if service else None,
         pool=service.spec.placement.pool if service else None,
         revision=RevisionRef(name=intent.workload.revision, image=_image(intent))
@@ -87,13 +88,8 @@ def differs(status: LLMServiceStatus, world: World) -> bool:
 
     What this operator does not know (another writer's condition, a newer operator's field) is none of its business.
     """
-    kinds = {kind.value for kind in ConditionType}
-    known = [one for one in world.status.get("conditions") or () if one.get("type") in kinds]
-    try:
-        stored = LLMServiceStatus.model_validate({**world.status, "conditions": known})
-    except ValidationError:
-        return True
-    return _without_time(status.manifest()) != _without_time(stored.manifest())
+    stored = _stored(world)
+    return stored is None or _without_time(status.manifest()) != _without_time(stored.manifest())
 
 
 def describe_source(source: ModelSource) -> str:
@@ -165,9 +161,8 @@ def _keeping_old(status: LLMServiceStatus, world: World, intent: Intent | Blocke
     """A blocked pass knows no revision, plan or knobs: what was known before still holds, for old pods still serve."""
     if isinstance(intent, Intent):
         return status
-    try:
-        old = LLMServiceStatus.model_validate(world.status)
-    except ValueError:
+    old = _stored(world)
+    if old is None:
         return status
     return status.model_copy(
         update={
@@ -177,6 +172,16 @@ def _keeping_old(status: LLMServiceStatus, world: World, intent: Intent | Blocke
             "pool": status.pool or old.pool,
         }
     )
+
+
+def _stored(world: World) -> LLMServiceStatus | None:
+    """The stored status, without conditions of others; None where it cannot be read."""
+    kinds = {kind.value for kind in ConditionType}
+    known = [one for one in world.status.get("conditions") or () if one.get("type") in kinds]
+    try:
+        return LLMServiceStatus.model_validate({**world.status, "conditions": known})
+    except ValidationError:
+        return None
 
 
 def _without_time(status: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 
 from llmservice.api.status import Startup, StartupPhase
-from llmservice.diagnose.pod import WEIGHTS, Container, Pod
+from llmservice.diagnose.pod import Container, Pod
+from llmservice.workload.names import WEIGHTS_CONTAINER
 
 SCHEDULE = "Schedule"
 PULL_IMAGE = "PullImage"
@@ -30,7 +31,7 @@ def phases(pod: Pod) -> list[StartupPhase]:
     _add(found, SCHEDULE, created, scheduled)
     begun = [time for time in map(_started, pod.containers) if time is not None]
     _add(found, PULL_IMAGE, scheduled, min(begun) if begun else None)
-    weights = pod.init(WEIGHTS)
+    weights = pod.init(WEIGHTS_CONTAINER)
     if weights is not None:
         end = weights.ended.finished_at if weights.ended and not weights.ended.exit_code else None
         _add(found, FETCH_WEIGHTS, _started(weights), parse_timestamp(end))

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from llmservice.diagnose.pod import Pod
 from llmservice.kube.resources import Manifest, Resource
 from llmservice.reconcile.work_queue import Key
 
-REVISION_LABEL: Final = "triton-llm.dev/revision"
-
 ChildId = tuple[Resource, str]
 """A child by its resource and name; it lives in the service's namespace."""
-
-
-def child_labels(name: str) -> dict[str, str]:
-    """The labels by which the children of a service are found."""
-    return {
-        "app.kubernetes.io/name": "llmservice",
-        "app.kubernetes.io/instance": name,
-        "app.kubernetes.io/managed-by": "triton-llm-operator",
-    }
 
 
 @dataclass(frozen=True)

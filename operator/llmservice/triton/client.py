@@ -14,8 +14,9 @@ from tritonclient.utils import InferenceServerException  # type: ignore[import-u
 
 from llmservice.triton.errors import ErrorCode, TritonError
 from llmservice.triton.results import ModelState, ModelStatistics
+from llmservice.workload import names
 
-TOKEN_HEADER: Final = "triton-grpc-protocol-triton-llm-token"  # noqa: S105 - the header's name
+TOKEN_HEADER: Final = f"triton-grpc-protocol-{names.TOKEN_HEADER}"
 """Triton puts `triton-grpc-protocol-` before the header that guards a restricted API."""
 
 READ_SECONDS: Final = 5.0

@@ -66,10 +66,15 @@ def secret_name(service: str) -> str:
 
 def selector(service: str) -> dict[str, str]:
     """Labels that select every pod of a service, whatever its revision."""
-    return {NAME_LABEL: "llmservice", INSTANCE_LABEL: checked(service)}
+    return {label: value for label, value in search_labels(checked(service)).items() if label != MANAGED_BY_LABEL}
+
+
+def search_labels(service: str) -> dict[str, str]:
+    """Labels by which the children of a service are found; a name that is too long simply finds none."""
+    return {NAME_LABEL: "llmservice", INSTANCE_LABEL: service, MANAGED_BY_LABEL: MANAGED_BY}
 
 
 def labels(service: str, revision: str | None = None) -> dict[str, str]:
     """Labels of a child; with `revision`, of what belongs to that revision."""
-    common = {**selector(service), MANAGED_BY_LABEL: MANAGED_BY}
+    common = search_labels(checked(service))
     return common if revision is None else common | {REVISION_LABEL: revision}

@@ -10,8 +10,9 @@ import pytest
 from llmservice.api.fleet import FleetDefaults
 from llmservice.diagnose.pod import Pod, read_pod
 from llmservice.kube import resources
+from llmservice.reconcile.apply import NotLeadingError
 from llmservice.reconcile.intent import Intent, intend
-from llmservice.reconcile.live import PATIENCE_SECONDS, TritonLiveChanges
+from llmservice.reconcile.live import PATIENCE_SECONDS, TritonLiveChanges, metrics_url
 from llmservice.repository.render import Repository, Role
 from llmservice.signals.scrape import Sample, ScrapeError
 from llmservice.triton.errors import ErrorCode, TritonError
@@ -86,6 +87,10 @@ async def test_knobs_that_were_learnt_outlive_other_edits_and_a_new_seed_replace
     assert cluster.status()["knobs"]["maxQueueDelay"] == "9ms"
 
 
+def test_an_ipv6_address_stands_in_brackets_before_its_port() -> None:
+    assert metrics_url(pod("fd00::7")) == "http://[fd00::7]:8002/metrics"
+
+
 @dataclass
 class FakeTriton:
     """One pod's Triton: what it runs with, and the loads it took."""
@@ -154,7 +159,7 @@ def changes(tritons: dict[str, FakeTriton], gates: int = 2) -> TritonLiveChanges
     def connect(address: str, token: str) -> Any:
         return tritons[address.partition(":")[0]]
 
-    return TritonLiveChanges(read, connect)
+    return TritonLiveChanges(read, connect=connect)
 
 
 async def test_each_pod_is_brought_to_the_new_gate_once() -> None:
@@ -190,6 +195,15 @@ async def test_the_first_pod_that_does_not_take_it_keeps_the_others_as_they_are(
     result = await changes(tritons).ensure("chat", (pod("a"), pod("b")), repository(LONGER), "token")
     assert result.failure.startswith("pod a:")
     assert "serves as before" in result.failure
+    assert tritons["b"].loads == []
+
+
+async def test_a_process_that_lost_the_lease_changes_no_further_pod() -> None:
+    tritons = {name: running(DELAY) for name in ("a", "b")}
+    live = changes(tritons)
+    live.may_write = lambda: not tritons["a"].loads
+    with pytest.raises(NotLeadingError, match="pod b"):
+        await live.ensure("chat", (pod("a"), pod("b")), repository(LONGER), "token")
     assert tritons["b"].loads == []
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import PurePosixPath
 from typing import Any, Final, Self
 
 from llmservice.api.knobs import Knobs
@@ -77,6 +78,13 @@ class Repository:
         if MANIFEST_KEY not in data:
             raise ValueError(f"{MANIFEST_KEY} is missing: this is not a rendered repository")
         manifest = json.loads(data[MANIFEST_KEY])
+        try:
+            return cls._of_manifest(manifest, data)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{MANIFEST_KEY} is not what this operator writes: {error!r}") from error
+
+    @classmethod
+    def _of_manifest(cls, manifest: Any, data: Mapping[str, str]) -> Self:
         if manifest.get("format") != _MANIFEST_FORMAT:
             raise ValueError(
                 f"{MANIFEST_KEY}: format {manifest.get('format')!r} is not {_MANIFEST_FORMAT}: "
@@ -85,10 +93,12 @@ class Repository:
         absent = sorted(key for key in manifest["files"] if key not in data)
         if absent:
             raise ValueError(f"{MANIFEST_KEY} names files that are missing: {', '.join(absent)}")
-        return cls(
-            files={path: data[key] for key, path in manifest["files"].items()},
-            models=tuple(RepositoryModel(m["name"], Role(m["role"]), m["code"]) for m in manifest["models"]),
-        )
+        models = tuple(RepositoryModel(m["name"], Role(m["role"]), m["code"]) for m in manifest["models"])
+        paths = [*manifest["files"].values(), *(part for model in models for part in (model.name, model.code))]
+        outside = [path for path in paths if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts]
+        if outside:
+            raise ValueError(f"{MANIFEST_KEY} names places outside of the repository: {', '.join(outside)}")
+        return cls(files={path: data[key] for key, path in manifest["files"].items()}, models=models)
 
 
 def render(

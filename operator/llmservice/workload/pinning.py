@@ -60,11 +60,15 @@ def kept_repository(live: LiveRevision, rendered: Repository, live_inputs: str) 
     """The repository of a kept revision: the engine's configuration as it was, except what changes live.
 
     Its pods run the gate and engine code of the operator that made them. So their configuration is not written anew
-    by this operator's renderer: only when a knob or a gate field really changed do the new values go in.
+    by this operator's renderer: only when a knob or a gate field really changed do the new values go in. A ConfigMap
+    that is lost, or that somebody edited (the edited key has another owner), is rendered again.
     """
     if live.config_map is None:
         return rendered
-    stored = Repository.from_config_map_data(live.config_map.get("data", {}))
+    try:
+        stored = Repository.from_config_map_data((owned_part(live.config_map, MANAGED_BY) or live.config_map)["data"])
+    except (ValueError, KeyError):
+        return rendered
     if live.config_map["metadata"].get("annotations", {}).get(LIVE_INPUTS_ANNOTATION) == live_inputs:
         return stored
     gate, engine = stored.config(Role.GATE), stored.config(Role.ENGINE)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from llmservice.kube import resources
+from llmservice.kube.resources import Manifest
 from tests.unit.reconcile.small_cluster import KEY, SmallCluster
 
 pytestmark = pytest.mark.unit
@@ -181,3 +184,20 @@ async def test_a_service_that_is_being_deleted_gets_no_new_children(cluster: Sma
     await cluster.reconcile()
     assert cluster.kube.names(resources.DEPLOYMENT, KEY[0]) == []
     assert cluster.status()["phase"] == "Deleting"
+
+
+@pytest.mark.parametrize("text", ["name: 'other'", "{"], ids=["another configuration", "nonsense"])
+async def test_an_edited_config_map_is_rendered_again(cluster: SmallCluster, text: str) -> None:
+    cluster.user_applies()
+    await cluster.converge()
+    before = cluster.picture()
+    (name,) = cluster.kube.names(resources.CONFIG_MAP, KEY[0])
+    for key in cluster.kube.peek(resources.CONFIG_MAP, KEY[0], name)["data"]:
+        edit: dict[str, str] = {key: text}
+        cluster.kube.change(resources.CONFIG_MAP, KEY[0], name, partial(overwrite, edit))
+        await cluster.converge()
+        assert cluster.picture() == before
+
+
+def overwrite(edit: dict[str, str], stored: Manifest) -> None:
+    stored["data"].update(edit)

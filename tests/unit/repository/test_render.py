@@ -195,6 +195,20 @@ def test_text_and_message_say_the_same() -> None:
         ({}, "repository.json is missing"),
         ({"repository.json": '{"format": 2}'}, "another version of the operator"),
         ({"repository.json": '{"format": 1, "files": {"a_.b": "a/b"}, "models": []}'}, "missing: a_.b"),
+        ({"repository.json": "[]"}, "not what this operator writes"),
+        (
+            {"repository.json": '{"format": 1, "files": {}, "models": [{"name": "chat"}]}'},
+            "not what this operator writes",
+        ),
+        ({"repository.json": '{"format": 1, "files": {"k": "../etc/x"}, "models": []}', "k": ""}, "outside.*../etc/x"),
+        ({"repository.json": '{"format": 1, "files": {"k": "/etc/x"}, "models": []}', "k": ""}, "outside.*/etc/x"),
+        (
+            {
+                "repository.json": '{"format": 1, "files": {}, "models": '
+                '[{"name": "chat", "role": "Gate", "code": "../gate"}]}'
+            },
+            "outside.*../gate",
+        ),
     ],
 )
 def test_a_config_map_that_is_no_repository_is_refused(data: dict[str, str], message: str) -> None:

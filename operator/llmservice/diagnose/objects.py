@@ -6,6 +6,7 @@ import re
 
 from llmservice.api.reasons import Reason
 from llmservice.diagnose.finding import Evidence, Finding
+from llmservice.diagnose.pod import Pod
 
 _MISSING_SECRET = re.compile(r'secret "(?P<name>[^"]+)" not found', re.IGNORECASE)
 _MISSING_KEY = re.compile(r"couldn't find key (?P<key>\S+) in Secret (?P<name>\S+)", re.IGNORECASE)
@@ -22,13 +23,24 @@ _NO_NODE_OF_THE_POOL = "didn't match Pod's node affinity/selector"
 _PREEMPTION = re.compile(r"\s*preemption: .*$", re.DOTALL)
 
 
+def _waiting(pod: Pod) -> list[str]:
+    """Why containers that were to be created are not."""
+    return [container.waiting_message for container in pod.containers if container.waiting.startswith("Create")]
+
+
 def _texts(evidence: Evidence) -> str:
     """What the pod says now; and its events, until a container began: by then every volume is there."""
-    containers = evidence.pod.containers
-    waiting = [container.waiting_message for container in containers if container.waiting.startswith("Create")]
+    containers, waiting = evidence.pod.containers, _waiting(evidence.pod)
     scheduled = evidence.pod.conditions.get("PodScheduled", {})
     begun = any(one.running_since or one.ended or one.ended_before for one in containers)
     return "\n".join([*waiting, scheduled.get("message", ""), *(() if begun else evidence.events)])
+
+
+def waits_for_secret(pod: Pod, name: str) -> bool:
+    """Whether a container of the pod cannot be created for want of the Secret `name`, or of a key in it."""
+    text = "\n".join(_waiting(pod))
+    found = [*_MISSING_SECRET.finditer(text), *_MISSING_KEY.finditer(text)]
+    return any(one["name"].rsplit("/", 1)[-1] == name for one in found)
 
 
 def secret_missing(evidence: Evidence) -> Finding | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
@@ -12,6 +12,7 @@ from llmservice.api.fleet import FleetDefaults
 from llmservice.api.reasons import ConditionType, Reason
 from llmservice.api.status import SignalsStatus
 from llmservice.diagnose.finding import Finding
+from llmservice.diagnose.objects import waits_for_secret
 from llmservice.kube import resources
 from llmservice.kube.client import KubeClient
 from llmservice.kube.clock import Clock
@@ -31,6 +32,7 @@ from llmservice.reconcile.work_queue import Key
 from llmservice.reconcile.world import World
 from llmservice.signals.watch import SignalsWatch
 from llmservice.triton.live import Outcome
+from llmservice.workload.names import SECRET_SUFFIX
 from llmservice.workload.pinning import LiveRevision
 from llmservice.workload.secret import token
 
@@ -85,7 +87,7 @@ class Reconciler:
         intent = self._intend(world)
         if isinstance(intent, Intent):
             world = await observe_strangers(self.client, world, intent.workload.manifests)
-        world = replace(await observe_troubles(self.client, world), written=self._applier.written.get(world.uid, {}))
+        world = replace(await observe_troubles(self.client, world), written=self._written(world))
         decision = await self._act(world, intent, decide(world, intent))
         await self._report(world, intent, decision)
         return _next(decision)
@@ -96,6 +98,12 @@ class Reconciler:
         deployments = world.of(resources.DEPLOYMENT)
         live = [LiveRevision(deployment, maps.get(name)) for name, deployment in deployments.items()]
         return intend(world.service, self.fleet, self.operator_key, live)
+
+    def _written(self, world: World) -> Mapping[str, Manifest]:
+        """The Secrets as applied last; none once a pod waits for its Secret, which somebody must have deleted."""
+        secret = f"{world.key[1]}{SECRET_SUFFIX}"
+        lost = any(waits_for_secret(pod, secret) for pod in world.pods)
+        return {} if lost else self._applier.written.get(world.uid, {})
 
     async def _act(self, world: World, intent: Intent | Blocked, decision: Decision) -> Decision:
         """Carries the decision out; what stood in the way is part of the decision that comes back."""

@@ -25,6 +25,7 @@ LIVE_INPUTS_ANNOTATION: Final = f"{GROUP}/live-inputs"
 TRITON_VERSION_ANNOTATION: Final = f"{GROUP}/triton-version"
 """On a pod: the Triton version its repository was rendered for."""
 
+SECRET_SUFFIX: Final = "-triton"  # noqa: S105 - the end of a name, not a secret
 TOKEN_KEY: Final = "token"  # noqa: S105 - the name of a key, not a secret
 TOKEN_HEADER: Final = "triton-llm-token"  # noqa: S105 - the name of a header, not a secret
 """Header of Triton's restricted APIs over HTTP; over gRPC Triton wants `triton-grpc-protocol-` before it."""
@@ -61,7 +62,7 @@ def shared_name(service: str) -> str:
 
 def secret_name(service: str) -> str:
     """The Secret with the token of the restricted APIs."""
-    return f"{checked(service)}-triton"
+    return checked(service) + SECRET_SUFFIX
 
 
 def selector(service: str) -> dict[str, str]:

@@ -186,6 +186,22 @@ async def test_a_service_that_is_being_deleted_gets_no_new_children(cluster: Sma
     assert cluster.status()["phase"] == "Deleting"
 
 
+@pytest.mark.parametrize(
+    "message", ['secret "chat-triton" not found', "couldn't find key token in Secret default/chat-triton"]
+)
+async def test_a_deleted_secret_is_written_again_once_a_pod_misses_it(cluster: SmallCluster, message: str) -> None:
+    cluster.user_applies()
+    await cluster.converge()
+    cluster.remove(resources.SECRET, "chat-triton")
+    waiting = {"reason": "CreateContainerConfigError", "message": message}
+    status = {"name": "triton", "ready": False, "restartCount": 1, "state": {"waiting": waiting}, "image": "t"}
+    conditions = [{"type": "Ready", "status": "False"}]
+    cluster.set_pod_status(cluster.pods()[0], {"containerStatuses": [status], "conditions": conditions})
+    await cluster.reconcile()
+    assert cluster.kube.names(resources.SECRET, KEY[0]) == ["chat-triton"]
+    assert cluster.condition("Ready")["reason"] == "SecretMissing"
+
+
 @pytest.mark.parametrize("text", ["name: 'other'", "{"], ids=["another configuration", "nonsense"])
 async def test_an_edited_config_map_is_rendered_again(cluster: SmallCluster, text: str) -> None:
     cluster.user_applies()

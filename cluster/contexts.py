@@ -37,11 +37,6 @@ def check(settings: Settings, context: str, *, insist: bool = False) -> str:
     return version
 
 
-def current_context(settings: Settings, kubeconfig: Path) -> str:
-    """The current context of a kubeconfig."""
-    return answer([kubectl(settings), "--kubeconfig", kubeconfig, "config", "current-context"]).strip()
-
-
 def chosen_by_user(environment: Mapping[str, str] = os.environ) -> str | None:
     """The context in which a user wants the tests to run instead of in the embedded cluster."""
     return environment.get(CONTEXT_VARIABLE) or None

@@ -15,17 +15,17 @@ from typing import TypeVar
 from llmservice.kube import resources
 from llmservice.kube.client import FIELD_MANAGER, STATUS_FIELD_MANAGER
 from llmservice.kube.errors import Invalid, NotServed
+from llmservice.kube.fake_world import FakeWorld
 from llmservice.kube.faults import Call
 from llmservice.kube.ownership import Manager, applied, content
 from llmservice.kube.resources import Manifest, Resource
 from llmservice.kube.selectors import matches_fields, matches_labels
 from llmservice.kube.store import Key, Stored, refusal
-from llmservice.kube.world import World
 
 T = TypeVar("T")
 
 
-class FakeKube(World):
+class FakeKube(FakeWorld):
     """A `KubeClient` over a world in memory."""
 
     async def get(self, resource: Resource, namespace: str | None, name: str) -> Manifest | None:

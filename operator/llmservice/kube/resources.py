@@ -70,7 +70,6 @@ class Resource:
 
 LLM_SERVICE: Final = Resource(api.GROUP, api.VERSION, "LLMService", api.PLURAL)
 DEPLOYMENT: Final = Resource("apps", "v1", "Deployment", "deployments")
-REPLICA_SET: Final = Resource("apps", "v1", "ReplicaSet", "replicasets")
 CONFIG_MAP: Final = Resource("", "v1", "ConfigMap", "configmaps")
 SERVICE: Final = Resource("", "v1", "Service", "services")
 SECRET: Final = Resource("", "v1", "Secret", "secrets")
@@ -78,7 +77,6 @@ SERVICE_ACCOUNT: Final = Resource("", "v1", "ServiceAccount", "serviceaccounts")
 POD: Final = Resource("", "v1", "Pod", "pods")
 EVENT: Final = Resource("", "v1", "Event", "events")
 PERSISTENT_VOLUME_CLAIM: Final = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
-NODE: Final = Resource("", "v1", "Node", "nodes", namespaced=False)
 NAMESPACE: Final = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
 POD_DISRUPTION_BUDGET: Final = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 NETWORK_POLICY: Final = Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
@@ -93,7 +91,6 @@ SCALED_OBJECT: Final = Resource("keda.sh", "v1alpha1", "ScaledObject", "scaledob
 ALL: Final[tuple[Resource, ...]] = (
     LLM_SERVICE,
     DEPLOYMENT,
-    REPLICA_SET,
     CONFIG_MAP,
     SERVICE,
     SECRET,
@@ -101,7 +98,6 @@ ALL: Final[tuple[Resource, ...]] = (
     POD,
     EVENT,
     PERSISTENT_VOLUME_CLAIM,
-    NODE,
     NAMESPACE,
     POD_DISRUPTION_BUDGET,
     NETWORK_POLICY,

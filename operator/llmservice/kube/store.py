@@ -26,7 +26,6 @@ _WITHOUT_GENERATION: Final = frozenset(
         resources.EVENT,
         resources.LEASE,
         resources.NAMESPACE,
-        resources.NODE,
         resources.PERSISTENT_VOLUME_CLAIM,
         resources.SECRET,
         resources.SERVICE,

@@ -89,12 +89,6 @@ class WorkQueue:
             self._due[key] = due
             self._changed.set()
 
-    def forget(self, key: Key) -> None:
-        """Drops what is remembered of a service that is gone."""
-        self._due.pop(key, None)
-        self._failures.pop(key, None)
-        self._not_before.pop(key, None)
-
     @property
     def depth(self) -> int:
         """Keys whose pass is due and has not begun."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from llmservice.api.engine import Backend, Driver, EngineSpec
+from llmservice.api.engine import OWNED_PARAMETERS, Backend, Driver, EngineSpec
 from llmservice.api.knobs import Knobs
 from llmservice.api.plan import CapacityPlan
 from llmservice.api.service import LLMService
@@ -30,30 +30,12 @@ def engine_config(service: LLMService, plan: CapacityPlan, knobs: Knobs, paths: 
     for key in engine.parameters:
         if key in OWNED_PARAMETERS:
             raise RenderError(
-                f"spec.engine.parameters[{key}]", f"is set by the operator: remove it and use {OWNED_PARAMETERS[key]}"
+                f"spec.engine.parameters[{key}]",
+                f"is set by the operator: remove it; its field is {OWNED_PARAMETERS[key]}",
             )
     for key, value in (engine.parameters | parameters).items():
         config.parameters[key].string_value = value
     return config
-
-
-OWNED_PARAMETERS: Final[dict[str, str]] = {
-    "run_directory": "nothing, the pod decides",
-    "service": "metadata.name",
-    "mode": "spec.batching.mode",
-    "max_sequences": "spec.batching.maxSequences",
-    "slots": "nothing, the tuner decides",
-    "max_batch_tokens": "spec.batching.maxBatchTokens",
-    "max_length": "spec.model.maxLength",
-    "dtype": "spec.model.dtype",
-    "length_buckets": "spec.engine.torch.lengthBuckets",
-    "kv_dtype": "spec.kvCache.dtype",
-    "memory_percent": "spec.kvCache.memoryPercent",
-    "model_path": "spec.model.source",
-    "chat_template": "spec.model.tokenizer.chatTemplate",
-    "served_names": "spec.model.servedNames",
-}
-"""Parameters that the operator writes, each with the field that says it."""
 
 
 def _owned_parameters(service: LLMService, plan: CapacityPlan, knobs: Knobs, paths: Paths) -> dict[str, str]:

@@ -187,7 +187,7 @@ def test_an_unknown_kind_is_named() -> None:
 def test_paths_are_the_api_servers() -> None:
     assert r.POD.path() == "/api/v1/pods"
     assert r.DEPLOYMENT.path("chat", "a", "status") == "/apis/apps/v1/namespaces/chat/deployments/a/status"
-    assert r.NODE.path("ignored", "n1") == "/api/v1/nodes/n1"
+    assert r.NAMESPACE.path("ignored", "n1") == "/api/v1/namespaces/n1"
     with pytest.raises(ValueError, match="lives in a namespace"):
         r.POD.path(None, "a")
 

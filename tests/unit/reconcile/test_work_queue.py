@@ -209,15 +209,6 @@ async def test_one_failing_key_does_not_hold_up_another() -> None:
         assert B in passes.begun
 
 
-async def test_a_forgotten_key_gets_no_pass() -> None:
-    passes = Passes()
-    async with working(passes) as (queue, clock):
-        queue.wake(A, after=5)
-        queue.forget(A)
-        await clock.advance(10)
-        assert passes.begun == []
-
-
 async def test_the_end_waits_for_what_runs_and_starts_nothing_new() -> None:
     passes, clock, stop = Passes(), SteppedClock(), asyncio.Event()
     passes.held[A] = asyncio.Event()

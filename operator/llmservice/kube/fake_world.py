@@ -15,7 +15,7 @@ from llmservice.kube.resources import Manifest, Resource
 from llmservice.kube.store import Key, Store
 
 
-class World:
+class FakeWorld:
     """Objects, a journal of calls, planned faults. What is done here is not in the journal: others do it."""
 
     def __init__(

@@ -46,7 +46,7 @@ class _Seen:
 
     @property
     def mark(self) -> tuple[object, object, object]:
-        spec = self.lease["spec"]
+        spec = _spec(self.lease)
         return spec.get("holderIdentity"), spec.get("renewTime"), spec.get("leaseTransitions")
 
 
@@ -85,7 +85,7 @@ class Elector:
     @property
     def leader(self) -> str:
         """The identity that holds the Lease as last seen, empty when none does."""
-        return str(self._seen.lease["spec"].get("holderIdentity") or "") if self._seen else ""
+        return str(_spec(self._seen.lease).get("holderIdentity") or "") if self._seen else ""
 
     async def run(self) -> None:
         """Wait for the Lease, lead, return once leadership is lost. On cancellation the Lease is given back."""
@@ -117,7 +117,7 @@ class Elector:
         try:
             async with asyncio.timeout(self._times.retry_period):
                 lease = await self._client.get(LEASE, self._namespace, self._name)
-                if lease is not None and lease["spec"].get("holderIdentity") == self.identity:
+                if lease is not None and _spec(lease).get("holderIdentity") == self.identity:
                     await self._write(lease, holder="", duration=1)
         except (KubeError, TimeoutError) as error:
             _log.warning("lease not released: %s", error, extra={"lease": self._name})
@@ -152,7 +152,7 @@ class Elector:
         if lease is None:
             return await self._create()
         self._observe(lease)
-        holder = lease["spec"].get("holderIdentity") or ""
+        holder = _spec(lease).get("holderIdentity") or ""
         if holder not in ("", self.identity) and not self._expired():
             return False
         try:
@@ -175,7 +175,7 @@ class Elector:
 
     def _claimed(self, lease: Manifest, holder: str, duration: float) -> Manifest:
         now = micro_timestamp(self._clock.now())
-        spec = dict(lease["spec"])
+        spec = dict(_spec(lease))
         if spec.get("holderIdentity") != holder:
             spec["acquireTime"] = now
             if holder:
@@ -193,5 +193,10 @@ class Elector:
         """Whether the Lease has not moved for as long as its holder promised to keep it moving."""
         if self._seen is None:
             return False
-        promised = float(self._seen.lease["spec"].get("leaseDurationSeconds") or self._times.duration)
+        promised = float(_spec(self._seen.lease).get("leaseDurationSeconds") or self._times.duration)
         return self._clock.monotonic() - self._seen.at >= promised
+
+
+def _spec(lease: Manifest) -> Manifest:
+    """What the Lease says; nothing, where somebody made one without a spec."""
+    return lease.get("spec") or {}

@@ -15,6 +15,8 @@ TIME_TO_FIRST_TOKEN: Final = "llm_time_to_first_token_seconds"  # noqa: S105 - a
 TOKENS: Final = "llm_engine_tokens_total"
 GENERATED: Final = "generated"
 SCRAPE_SECONDS: Final = 3.0
+LONGEST_PAGE: Final = 8 << 20
+"""Bytes. A page of Triton's has some 100 KB; an image of somebody else's might send without end."""
 
 
 @dataclass(frozen=True)
@@ -66,11 +68,21 @@ class Scraper:
         self._session = session
 
     async def read(self, url: str, service: str) -> Sample:
-        """The sample at `url`. Raises ScrapeError when the pod does not answer in time, or with nonsense."""
+        """The sample at `url`. Raises ScrapeError when the pod does not answer in time, endlessly, or with nonsense."""
         timeout = aiohttp.ClientTimeout(total=SCRAPE_SECONDS)
         try:
             async with self._session.get(url, timeout=timeout) as answer:
                 answer.raise_for_status()
-                return parse(await answer.text(), service)
+                return parse(await _text(answer), service)
         except (aiohttp.ClientError, TimeoutError, ValueError, KeyError) as error:
             raise ScrapeError(f"{url}: {error or type(error).__name__}") from error
+
+
+async def _text(answer: aiohttp.ClientResponse) -> str:
+    """The whole page. Raises ValueError for one longer than `LONGEST_PAGE`."""
+    page = bytearray()
+    async for piece in answer.content.iter_any():
+        page += piece
+        if len(page) > LONGEST_PAGE:
+            raise ValueError(f"a metrics page of more than {LONGEST_PAGE >> 20} MiB")
+    return page.decode()

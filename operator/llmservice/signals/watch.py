@@ -16,6 +16,7 @@ from llmservice.signals.scrape import Sample, ScrapeError
 INTERVAL: Final = 30.0
 """Seconds between two looks at one service: at most two status writes a minute for the columns."""
 CONCURRENCY: Final = 16
+"""Pods that are asked at once, so that some that do not answer hold up no others."""
 
 Key = tuple[str, str]
 log = logging.getLogger(__name__)
@@ -79,21 +80,19 @@ class SignalsWatch:
         self._changed.clear()
         now = self.clock.monotonic()
         due = [key for key, known in self._watched.items() if known.due <= now]
-        gate = asyncio.Semaphore(CONCURRENCY)
-        await asyncio.gather(*(self._look(key, gate) for key in due))
+        room = asyncio.Semaphore(CONCURRENCY)
+        await asyncio.gather(*(self._look(key, room) for key in due))
         left = min((known.due for known in self._watched.values()), default=now + INTERVAL) - self.clock.monotonic()
         await self.clock.wait(self._changed, max(0.1, left))
 
-    async def _look(self, key: Key, gate: asyncio.Semaphore) -> None:
+    async def _look(self, key: Key, room: asyncio.Semaphore) -> None:
         known = self._watched.get(key)
         if known is None:
             return
         known.due = self.clock.monotonic() + INTERVAL
-        samples: dict[str, Sample | None] = {}
-        for pod, url in known.urls.items():
-            async with gate:
-                samples[pod] = await self._sample(url, key)
-        reading = Reading(self.clock.monotonic(), samples)
+        pods, urls = list(known.urls), list(known.urls.values())
+        samples = await asyncio.gather(*(self._sample(url, key, room) for url in urls))
+        reading = Reading(self.clock.monotonic(), dict(zip(pods, samples, strict=True)))
         figures = columns(known.reading, reading, self.clock.now())
         changed = _shown(figures) != _shown(known.figures)
         known.reading = reading
@@ -101,9 +100,10 @@ class SignalsWatch:
             known.figures = figures
             self.wake(key)
 
-    async def _sample(self, url: str, key: Key) -> Sample | None:
+    async def _sample(self, url: str, key: Key, room: asyncio.Semaphore) -> Sample | None:
         try:
-            return await self.reader.read(url, key[1])
+            async with room:
+                return await self.reader.read(url, key[1])
         except ScrapeError as error:
             log.debug("no sample: %s", error, extra={"service": f"{key[0]}/{key[1]}"})
             return None

@@ -77,7 +77,7 @@ class TorchOptions(ApiModel):
 
     length_buckets: Annotated[
         list[Annotated[int, Field(ge=1, le=10_485_760)]],
-        Field(max_length=32, description="Upper ends of the prompt-length buckets, in tokens, ascending."),
+        Field(max_length=32, description="Upper ends of prompt-length buckets in tokens, ascending. Unused yet."),
     ] = [32, 64, 128, 256, 512, 1024]
 
     rules = (

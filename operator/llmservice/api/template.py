@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
 from llmservice.api.schema import ApiModel, Rule, with_rules
 
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
+OWNED_PATHS: Final = ("/repository", "/models", "/rendered", "/source", "/dev/shm", "/tmp")  # noqa: S108 - the pod's
+"""Folders of the pod that are the operator's."""
 _OWNED_LABELS = "['app.kubernetes.io/name', 'app.kubernetes.io/instance', 'app.kubernetes.io/managed-by']"
 
 Key = Annotated[str, Field(max_length=317)]
@@ -118,10 +120,9 @@ class VolumeMount(ApiModel):
         Rule(
             code="own-mount-path",
             expression="self.mountPath.startsWith('/') && self.mountPath != '/' "
-            "&& ['/repository', '/models', '/rendered', '/dev/shm'].all(p, "
-            "self.mountPath != p && !self.mountPath.startsWith(p + '/'))",
-            message='"%s cannot be mounted over: write an absolute path outside /repository, /models, /rendered and '
-            '/dev/shm".format([self.mountPath])',
+            f"&& {list(OWNED_PATHS)}.all(p, self.mountPath != p && !self.mountPath.startsWith(p + '/'))",
+            message=f'"%s cannot be mounted over: write an absolute path outside {", ".join(OWNED_PATHS)}"'
+            ".format([self.mountPath])",
             field_path=".mountPath",
         ),
     )

@@ -206,6 +206,18 @@ IDLE: Final = (
         '"this version fetches nothing from S3: write huggingFace, pvc, oci, hostPath or package"',
     ),
     WarningRule(
+        "idle-served-names",
+        "spec.model.servedNames",
+        "has(object.spec.model.servedNames) && size(object.spec.model.servedNames) > 0",
+        '"only the service\'s own name is answered in this version: remove servedNames"',
+    ),
+    WarningRule(
+        "idle-length-buckets",
+        "spec.engine.torch.lengthBuckets",
+        "has(object.spec.engine.torch)",
+        '"the torch engine batches without length buckets in this version: remove engine.torch"',
+    ),
+    WarningRule(
         "idle-tokenizer-path",
         "spec.model.tokenizer.path",
         "has(object.spec.model.tokenizer) && has(object.spec.model.tokenizer.path)",

@@ -6,7 +6,7 @@ from typing import Final
 
 from llmservice.api.model import ModelSource
 from llmservice.api.service import LLMService
-from llmservice.api.template import PodTemplate
+from llmservice.api.template import OWNED_PATHS, PodTemplate
 from llmservice.repository.errors import RenderError
 from llmservice.workload.manifest import Manifest
 
@@ -18,7 +18,6 @@ PARALLEL_SHM_BYTES: Final = "8Gi"
 """A limit, not a reservation. Processes of a split engine exchange activations through shared memory."""
 
 OWNED_VOLUMES: Final = ("rendered", "repository", "models", "source", "shm", "tmp")
-OWNED_PATHS: Final = ("/repository", "/models", SOURCE_PATH, "/dev/shm", "/tmp")  # noqa: S108 - the pod's own
 
 
 def build_volumes(service: LLMService, config_map: str, template: PodTemplate) -> list[Manifest]:

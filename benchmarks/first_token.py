@@ -24,7 +24,7 @@ from benchmarks.operator_process import count_writes, resident_megabytes
 from benchmarks.waiting import LONG, until
 from cluster import images, lifecycle, testing, values
 from cluster.lifecycle import Tier
-from cluster.settings import from_environment
+from cluster.settings import Settings, from_environment
 from demo.load import Tally, run_load
 from demo.steps import RELEASE, SYSTEM_NAMESPACE, install
 from demo.terminal import Terminal
@@ -45,14 +45,18 @@ RSS_GOAL: Final = 150
 
 
 def measure(figures: Figures) -> None:
-    """Installs the operator, measures, and takes away what was not there before."""
+    """Installs the operator, measures, and takes away what was not there before.
+
+    Ends with an explanation where the cluster has services already: they would be counted, and disturbed.
+    """
     settings = from_environment()
     was_up = lifecycle.is_up(settings, Tier.FULL)
     testing.ensure_up(settings, Tier.FULL)
+    terminal = Terminal({"PATH": path(settings), "KUBECONFIG": str(settings.kubeconfig)})
+    if found := terminal.ask("kubectl get llmservices -A -o name"):
+        raise SystemExit(f"the cluster has services already ({len(found.split())}): delete them, or run `make down`")
     for image in images.IMAGES:
         images.load(settings, image)
-    path = f"{settings.bin}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    terminal = Terminal({"PATH": path, "KUBECONFIG": str(settings.kubeconfig)})
     release = f"{RELEASE} -n {SYSTEM_NAMESPACE}"
     was_there = bool(terminal.ask(f"helm status {release}"))
     try:
@@ -63,6 +67,11 @@ def measure(figures: Figures) -> None:
             terminal.run(f"helm uninstall {release} --ignore-not-found")
         if not was_up:
             lifecycle.down(settings)
+
+
+def path(settings: Settings) -> str:
+    """Where kubectl, helm and this environment's programs are found."""
+    return f"{settings.bin}:{Path(sys.executable).parent}:{os.environ['PATH']}"
 
 
 async def measure_service(terminal: Terminal, kubeconfig: Path, figures: Figures) -> None:
@@ -163,8 +172,6 @@ async def loaded(client: RealKube, namespace: str, figures: Figures) -> None:
     The window is a multiple of the time between two looks at a service, so that it holds no more looks than it should.
     """
     looks = 2 if quick() else 10
-    if len(await client.list(resources.LLM_SERVICE)) > 1:
-        print("other services are in this cluster: what is written to them is counted, too")
     await until(lambda: settled(client, namespace), "the service is settled, and its pods were looked at once")
     stop = asyncio.Event()
     running = asyncio.create_task(load(await service_url(client, namespace), stop))

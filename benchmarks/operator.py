@@ -8,7 +8,6 @@ first token, and what the installed operator writes while a real load lasts (`fi
 from __future__ import annotations
 
 import asyncio
-import os
 import tempfile
 import time
 from contextlib import AsyncExitStack
@@ -145,10 +144,11 @@ async def loaded(subjects: list[Subject], replicas: Replicas, figures: Figures, 
 def main() -> None:
     """Entry point."""
     figures = Figures("operator")
-    asyncio.run(measure(figures, windows()))
-    first_token.measure(figures)
-    figures.add("load_average", os.getloadavg()[0], "-")
-    print(f"written to {figures.write()}")
+    try:
+        asyncio.run(measure(figures, windows()))
+        first_token.measure(figures)
+    finally:
+        print(f"written to {figures.write()}")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@
 {{- define "operator.keySecret" -}}{{ .Values.operatorKey.existingSecret | default (printf "%s-key" (include "operator.name" .)) }}{{- end }}
 {{- define "operator.selector" -}}
 app.kubernetes.io/name: llmservice-operator
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 {{- define "operator.labels" -}}
 {{ include "operator.selector" . }}

@@ -79,7 +79,7 @@ FAULTS = [
         "the-memory-limit-is-tiny",
         "OutOfMemory",
         ("spec.template.resources.limits.memory",),
-        {"template": {"resources": {"requests": {"cpu": "100m"}, "limits": {"memory": "100Mi"}}}},
+        {"template": {"resources": {"requests": {"cpu": "20m"}, "limits": {"memory": "100Mi"}}}},
     ),
     Fault("no-node-has-a-gpu", "WaitingForGPU", ("1 nvidia.com/gpu",), {"placement": {"pool": "a100-80gb"}}),
     Fault(
@@ -93,7 +93,8 @@ FAULTS = [
 
 def manifest(fault: Fault, namespace: str, broken_folder: str) -> Manifest:
     """The service with its fault, on its way out within a second."""
-    spec = {**example("smollm2")["spec"], "drain": {"timeout": "1s"}, **fault.spec}
+    small = {"resources": {"requests": {"cpu": "20m", "memory": "64Mi"}}}  # all of them fit on a node with two cores
+    spec = {**example("smollm2")["spec"], "drain": {"timeout": "1s"}, "template": small, **fault.spec}
     if spec["model"]["source"].get("hostPath", {}).get("path") == BROKEN_FOLDER:
         spec["model"] = {**spec["model"], "source": {"hostPath": {"path": broken_folder}}}
     return {

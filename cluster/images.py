@@ -144,6 +144,8 @@ def _buildah(settings: Settings) -> list[str | Path]:
 def _host_volumes(settings: Settings, environment: Mapping[str, str] = os.environ) -> list[str]:
     """What pip inside a build needs of this host: its certificates and its configuration, none of it kept."""
     config = settings.cache / "pip.conf"
+    config.touch(mode=0o600)
+    config.chmod(0o600)  # an index's address may hold a password
     config.write_text(pip_configuration(environment, _pip_files(environment)))
     volumes = ["/etc/ssl/certs:/etc/ssl/certs:ro", f"{config}:/etc/pip.conf:ro"]
     links = environment.get("PIP_FIND_LINKS", "").split()

@@ -39,7 +39,7 @@ class Terminal:
         self._started = time.monotonic()
 
     def title(self, text: str, why: str = "") -> None:
-        """A numbered step begins."""
+        """A step begins."""
         elapsed = time.monotonic() - self._started
         print(f"\n{BOLD}» {text}{RESET} {DIM}[{elapsed:.0f} s]{RESET}", flush=True)
         if why:

@@ -55,6 +55,8 @@ def read_documents(path: Path) -> Iterator[Document]:
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         raise fail(f"{path}{line}: not valid YAML: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise fail(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
     for item in loaded:
         if item is None:
             continue

@@ -7,7 +7,6 @@ from pathlib import Path
 import typer
 
 from llmservice.cli.documents import fail
-from llmservice.repository.errors import RepositoryWriteError
 from llmservice.repository.write import write
 
 
@@ -15,6 +14,6 @@ def write_repository(rendered: Path, repository: Path) -> None:
     """Writes the repository; the error, if any, is the container's termination message too."""
     try:
         written = write(rendered, repository)
-    except (RepositoryWriteError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise fail(str(error)) from error
     typer.echo(f"the Triton repository is at {repository}: {len(written.changed)} files written")

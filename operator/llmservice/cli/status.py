@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import typer
 import yaml
@@ -60,16 +62,20 @@ def _seen_at(event: Manifest) -> str:
 
 
 def _context_namespace(kubeconfig: Path | None, context: str | None) -> str:
-    """The namespace of the context in the kubeconfig; `default` where it names none."""
+    """The namespace of the context in the kubeconfig (KUBECONFIG may name several); `default` where it names none."""
+    files = str(kubeconfig or Path.home() / ".kube" / "config").split(os.pathsep)
+    configs = [_kubeconfig(Path(file)) for file in files]
+    wanted = context or next((config["current-context"] for config in configs if config.get("current-context")), None)
+    entries = [entry for config in configs for entry in config.get("contexts") or ()]
+    found: dict[str, Any] = next((entry for entry in entries if entry.get("name") == wanted), {})
+    return str((found.get("context") or {}).get("namespace") or "default")
+
+
+def _kubeconfig(file: Path) -> dict[str, Any]:
     try:
-        config = yaml.safe_load((kubeconfig or Path.home() / ".kube" / "config").read_text(encoding="utf-8")) or {}
-    except (OSError, yaml.YAMLError):
-        return "default"
-    wanted = context or config.get("current-context")
-    for entry in config.get("contexts") or ():
-        if entry.get("name") == wanted:
-            return str(entry.get("context", {}).get("namespace") or "default")
-    return "default"
+        return dict(yaml.safe_load(file.read_text(encoding="utf-8")) or {})
+    except (OSError, yaml.YAMLError, ValueError):
+        return {}
 
 
 def status_view(service: Manifest, events: list[Manifest]) -> Group:

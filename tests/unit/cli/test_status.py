@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from llmservice.cli.status import status_view
+from llmservice.cli.status import _context_namespace, status_view
 
 pytestmark = pytest.mark.unit
 
@@ -64,3 +66,11 @@ def test_events_come_last_with_their_time() -> None:
     text = page({}, [{"metadata": {}, "lastTimestamp": TIME, "type": "Warning", "reason": "CrashLoop", "message": "m"}])
     assert TIME in text
     assert "CrashLoop" in text
+
+
+def test_the_namespace_is_that_of_the_context_in_any_of_several_kubeconfigs(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("current-context: one\ncontexts: [{name: one, context: {cluster: x}}]\n")
+    (tmp_path / "b").write_text("contexts: [{name: two, context: {namespace: chat}}]\n")
+    both = Path(os.pathsep.join([str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "absent")]))
+    assert _context_namespace(both, None) == "default"
+    assert _context_namespace(both, "two") == "chat"

@@ -93,3 +93,11 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     assert code == 2
     assert "absent.yaml" in output
     assert "No such file" in output
+
+
+def test_a_file_with_control_characters_is_named(tmp_path: Path) -> None:
+    (tmp_path / "binary.yaml").write_text("kind: \x01")
+    code, output = run("validate", tmp_path / "binary.yaml")
+    assert code == 2
+    assert "binary.yaml" in output
+    assert "not valid YAML" in output

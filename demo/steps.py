@@ -39,7 +39,7 @@ def install(terminal: Terminal, values: str, take_ownership: bool) -> None:
     options += " --take-ownership" if take_ownership else ""
     terminal.run(
         f"helm upgrade --install {RELEASE} charts/llmservice-operator -n {SYSTEM_NAMESPACE} --create-namespace"
-        f"{options} --wait --timeout 180s | head -4"
+        f"{options} --wait --timeout 180s | sed -n 1,4p"
     )
     terminal.run(f"kubectl -n {SYSTEM_NAMESPACE} get pods")
 

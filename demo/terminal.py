@@ -23,6 +23,9 @@ BOLD, DIM, GREEN, RED, RESET = (
 )
 
 
+_BASH = ("/bin/bash", "-o", "pipefail", "-c")  # a command that fails fails its line, whatever filters its output
+
+
 def _without_ages(line: str) -> list[str]:
     return [word for word in line.split() if not re.fullmatch(r"(\d+[smhd])+", word)]
 
@@ -52,14 +55,14 @@ class Terminal:
     def run(self, command: str, *, fails: bool = False) -> None:
         """Shows a command, runs it, lets its output through. Raises DemoError when it ends otherwise than expected."""
         print(f"{BOLD}$ {command}{RESET}", flush=True)
-        code = subprocess.run(command, shell=True, env=self._environment, check=False).returncode
+        code = subprocess.run([*_BASH, command], env=self._environment, check=False).returncode
         if (code != 0) is not fails:
             raise DemoError(f"the command ended with {code}: {command}")
 
     def ask(self, command: str) -> str:
         """The output of a command that is not shown; empty when it fails."""
         result = subprocess.run(
-            command, shell=True, env=self._environment, check=False, capture_output=True, text=True, timeout=60
+            [*_BASH, command], env=self._environment, check=False, capture_output=True, text=True, timeout=60
         )
         return result.stdout.strip() if result.returncode == 0 else ""
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from llmservice.api.bounds import Message, Sentence, Time, Word, clip_items
+from llmservice.api.bounds import Message, Sentence, Time, Word, clip_items, clip_text
 from llmservice.api.duration import MeasuredDuration
 from llmservice.api.reasons import ConditionType, Reason
 from llmservice.api.schema import ApiModel
@@ -58,7 +58,7 @@ class RevisionRef(StatusModel):
     """One rendered form of the pods."""
 
     name: Word
-    image: Annotated[str, Field(max_length=512, description="The Triton image it is pinned to.")] = ""
+    image: Annotated[str, clip_text(512), Field(max_length=512, description="The Triton image it is pinned to.")] = ""
 
 
 class RevisionStatus(RevisionRef):

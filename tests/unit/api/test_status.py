@@ -6,7 +6,7 @@ import pytest
 
 from llmservice.api.bounds import format_time
 from llmservice.api.reasons import ConditionType, Reason
-from llmservice.api.status import Condition, LLMServiceStatus, RevisionStatus, SignalsStatus
+from llmservice.api.status import Condition, LLMServiceStatus, RevisionRef, RevisionStatus, SignalsStatus
 
 pytestmark = pytest.mark.unit
 
@@ -21,6 +21,7 @@ def test_a_long_error_is_clipped_so_that_the_status_can_be_written() -> None:
     condition = Condition(type=ConditionType.READY, message="x" * 40_000, last_transition_time=NOON)
     assert len(condition.message) == 32_768
     assert condition.message.endswith("…")
+    assert len(RevisionRef(name="1a2b3c4d", image="x" * 600).image) == 512
 
 
 def test_long_lists_are_clipped() -> None:

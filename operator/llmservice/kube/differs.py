@@ -10,32 +10,14 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
+from llmservice.api.quantity import parse_quantity
 from llmservice.kube.lists import Names, has_keys, is_set, key_of, map_keys
 from llmservice.kube.resources import Manifest
 
 APPLIED_ANNOTATION: Final = "triton-llm.dev/applied"
 
-_UNITS: Final = {
-    "n": Decimal("1e-9"),
-    "u": Decimal("1e-6"),
-    "m": Decimal("1e-3"),
-    "": Decimal(1),
-    "k": Decimal("1e3"),
-    "M": Decimal("1e6"),
-    "G": Decimal("1e9"),
-    "T": Decimal("1e12"),
-    "P": Decimal("1e15"),
-    "E": Decimal("1e18"),
-    "Ki": Decimal(2**10),
-    "Mi": Decimal(2**20),
-    "Gi": Decimal(2**30),
-    "Ti": Decimal(2**40),
-    "Pi": Decimal(2**50),
-    "Ei": Decimal(2**60),
-}
 _QUANTITY_MAPS: Final = frozenset({"capacity", "hard", "limits", "overhead", "requests"})
 _QUANTITIES: Final = frozenset(
     {("emptyDir", "sizeLimit"), ("resourceFieldRef", "divisor"), ("target", "averageValue"), ("target", "value")}
@@ -67,18 +49,6 @@ def needs_apply(desired: Manifest, live: Manifest | None) -> bool:
 def differing(desired: Manifest, live: Manifest) -> list[str]:
     """The paths at which the live object is not what `desired` says, for logs: `spec.replicas`."""
     return _Comparison().run(_without_stamp(desired), live)
-
-
-def parse_quantity(value: object) -> Decimal | None:
-    """A Kubernetes quantity (`500m`, `1Gi`, `2`, `1e3`) as a number; None when it is not one."""
-    text = str(value)
-    unit = next((text[-size:] for size in (2, 1) if text[-size:] in _UNITS), "")
-    number = text[: len(text) - len(unit)] if unit else text
-    try:
-        parsed = Decimal(number)
-    except InvalidOperation:
-        return None
-    return parsed * _UNITS[unit] if parsed.is_finite() else None
 
 
 def _hash(desired: Manifest) -> str:

@@ -164,6 +164,8 @@ def test_a_slice_has_less_memory_than_its_whole_and_a_resource_of_its_own(name: 
         ("80Gi", 80 * 2**30),
         ("1.5G", 1_500_000_000),
         ("1e9", 10**9),
+        ("0.3Gi", 322_122_547),
+        ("100m", None),
         ("12", 12),
         ("80 GB", None),
         ("", None),

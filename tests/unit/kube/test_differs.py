@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from llmservice.api.quantity import parse_quantity
 from llmservice.kube.differs import (
     APPLIED_ANNOTATION,
     differing,
     needs_apply,
-    parse_quantity,
     stamp,
 )
 from llmservice.kube.fake import FakeKube

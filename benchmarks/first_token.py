@@ -205,7 +205,7 @@ async def load(url: str, stop: asyncio.Event) -> Tally:
 async def operator_writes(client: RealKube) -> int:
     """Requests so far of all installed operators that may change the world, those for Leases left out."""
     addresses = [pod["status"]["podIP"] for pod in await operator_pods(client) if "podIP" in pod.get("status", {})]
-    async with aiohttp.ClientSession() as session:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=10)) as session:
         pages = [await metrics_page(session, address) for address in addresses]
     return sum(sum(count_writes(page).values()) for page in pages)
 

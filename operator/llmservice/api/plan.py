@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class CapacityPlan:
-    """What one replica holds. Bytes are bytes; `fits` is None where the model is not known well enough to say."""
+    """What one replica holds. Bytes are bytes; `fits` is None where the model is not known well enough to say.
+
+    `max_length` is 0 where only the model's files say it.
+    """
 
     pool: str
     accelerator: str

@@ -114,7 +114,7 @@ def report_capacity(plan: CapacityPlan) -> CapacityStatus:
         accelerator=plan.accelerator,
         accelerators_per_replica=plan.accelerators_per_replica,
         max_sequences=plan.max_sequences,
-        max_length=plan.max_length,
+        max_length=plan.max_length or None,
         weights_bytes=plan.weights_bytes or None,
         kv_tokens=plan.kv_tokens or None,
         message=plan.reason or None,

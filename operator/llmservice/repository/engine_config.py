@@ -47,13 +47,14 @@ def _owned_parameters(service: LLMService, plan: CapacityPlan, knobs: Knobs, pat
         "mode": spec.batching.mode.value,
         "max_sequences": str(engine_sequences(spec.batching, plan)),
         "slots": str(knobs.slots),
-        "max_length": str(plan.max_length),
         "dtype": spec.model.dtype.value,
         "kv_dtype": spec.kv_cache.dtype.value,
         "memory_percent": str(spec.kv_cache.memory_percent),
         "model_path": paths.model_path,
         "served_names": json.dumps(spec.model.served_names or [service.metadata.name], ensure_ascii=False),
     }
+    if plan.max_length:
+        parameters["max_length"] = str(plan.max_length)
     if spec.batching.max_batch_tokens is not None:
         parameters["max_batch_tokens"] = str(spec.batching.max_batch_tokens)
     if spec.engine.torch is not None:

@@ -16,6 +16,8 @@ from llmservice.repository.features import TritonFeatures
 from llmservice.repository.layout import Paths
 from llmservice.repository.proto import from_text, to_text
 from llmservice.repository.render import Repository, Role, render
+from llmserving.parameters import Parameters
+from llmtorch.options import EngineOptions
 from tests.unit.repository.cases import A100, A100_PAIR, CASES, CPU, Case, service
 from tests.unit.repository.strategies import cases
 
@@ -214,3 +216,20 @@ def test_text_and_message_say_the_same() -> None:
 def test_a_config_map_that_is_no_repository_is_refused(data: dict[str, str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Repository.from_config_map_data(data)
+
+
+def test_a_length_that_only_the_model_says_is_left_to_the_engine() -> None:
+    case = CASES[0]
+    parameters = engine(replace(case, plan=replace(case.plan, max_length=0))).parameters
+    assert "max_length" not in parameters
+    options = EngineOptions.from_parameters(Parameters({key: each.string_value for key, each in parameters.items()}))
+    assert options.max_length is None
+
+
+@given(cases())
+@PROPERTY
+def test_the_torch_engine_reads_what_is_rendered(case: Case) -> None:
+    parameters = {key: each.string_value for key, each in engine(case).parameters.items()}
+    options = EngineOptions.from_parameters(Parameters(parameters))
+    assert options.max_length == (case.plan.max_length or None)
+    assert Parameters(parameters).integer("slots", minimum=1) == case.knobs.slots

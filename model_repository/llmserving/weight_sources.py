@@ -115,6 +115,12 @@ def _install_error(wanted: str, stderr: str) -> WeightsError:
 
 def _hub(repo: str, revision: str, endpoint: str | None, work: Path, progress: Progress) -> Path:
     """A snapshot of a hub's repository, resumed where an earlier try stopped. The token comes from `HF_TOKEN`."""
+    if importlib.util.find_spec("huggingface_hub") is None:
+        raise WeightsError(
+            ExitCode.INVALID_SOURCE,
+            "a hub is read by the Python package huggingface_hub, which the serving image lacks: take an image that "
+            "has it, or mount a folder with it by spec.template",
+        )
     import huggingface_hub  # slow to import, and only this source needs it
     from huggingface_hub.errors import (
         GatedRepoError,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import io
 import json
 import threading
@@ -142,3 +143,11 @@ def test_a_hub_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(WeightsError, match="could not be reached") as caught:
         fetch("http://127.0.0.1:9", tmp_path / "models")
     assert caught.value.code is ExitCode.NETWORK
+
+
+def test_an_image_without_the_hub_s_client_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "huggingface_hub" else found(name))
+    with pytest.raises(WeightsError, match="take an image") as told:
+        prepare({"huggingFace": {"repo": "org/tiny"}}, tmp_path, progress=Progress(io.StringIO()))
+    assert told.value.code is ExitCode.INVALID_SOURCE

@@ -165,12 +165,13 @@ class EngineServer:
 
     def _attend(self) -> bool:
         """Handles the inbox, waiting for it when there is nothing to compute. Returns False when all is done."""
+        unsent = self._flush()
         with self._wake:
             while not (self._inbox or self._engine.has_work()):
                 if self._draining and not self._live and self.slots.held() == 0:
                     return False
-                unsent = [gate.flush() for gate in list(self._gates.values())]
-                self._wake.wait(FLUSH_SECONDS if any(unsent) or self._draining else AUDIT_SECONDS)
+                self._wake.wait(FLUSH_SECONDS if unsent or self._draining else AUDIT_SECONDS)
+                unsent = self._flush()
                 self._audit()
             events = list(self._inbox)
             self._inbox.clear()
@@ -185,6 +186,11 @@ class EngineServer:
                     self._leave(gate)
         self._audit()
         return True
+
+    def _flush(self) -> bool:
+        """Sends what gates did not take before, also those that got nothing in this step; whether any is left."""
+        left = [gate.flush() for gate in list(self._gates.values())]
+        return any(left)
 
     def _add(self, gate: GateConnection, admissions: tuple[tuple[int, Request], ...]) -> None:
         for slot, request in admissions:

@@ -44,7 +44,11 @@ RULES: Final = (
     FieldRule(
         "knobs.engineInstances", ChangeClass.IN_PLACE, "engine instances are added and removed while others serve"
     ),
-    FieldRule("knobs.slots", ChangeClass.IN_PLACE, "slots are a semaphore"),
+    FieldRule(
+        "knobs.slots",
+        ChangeClass.IN_PLACE,
+        "slots are only counted; they follow maxSequences, which the engine takes at its start",
+    ),
     FieldRule("knobs.replicas", _NONE, "replicas come and go, those that serve stay as they are"),
     # The gate's queue.
     FieldRule(

@@ -73,6 +73,9 @@ def kept_repository(live: LiveRevision, rendered: Repository, live_inputs: str) 
         return stored
     gate, engine = stored.config(Role.GATE), stored.config(Role.ENGINE)
     gate.dynamic_batching.CopyFrom(rendered.config(Role.GATE).dynamic_batching)
+    # The sizes fit today's capacity plan; these pods have the batch size of the plan they were made by.
+    sizes = [size for size in gate.dynamic_batching.preferred_batch_size if size <= gate.max_batch_size]
+    gate.dynamic_batching.preferred_batch_size[:] = sizes
     for old, new in zip(engine.instance_group, rendered.config(Role.ENGINE).instance_group, strict=False):
         old.count = new.count
     changed = {f"{config.name}/{CONFIG_FILE}": to_text(config) for config in (gate, engine)}

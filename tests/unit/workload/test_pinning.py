@@ -132,6 +132,22 @@ def test_a_kept_revision_takes_the_new_delay_and_count_and_nothing_else_of_the_n
     assert engine.parameters["model_path"].string_value == "/weights"
 
 
+def test_a_kept_gate_gets_no_preferred_size_that_its_batch_does_not_hold() -> None:
+    batching = {"mode": "Dynamic", "maxSequences": 16, "preferredBatchSizes": [4, 16]}
+    asked = service({"model": SMOLLM, "batching": batching})
+    live = stored(workload(asked, fleet()))
+    smaller = {key: text.replace("max_batch_size: 16", "max_batch_size: 8") for key, text in data_of(live).items()}
+    data_of(live).update(smaller)
+    after = workload(asked, fleet(), Knobs.model_validate({"maxQueueDelay": "30ms"}), live=[live])
+    assert list(after.repository.config(Role.GATE).dynamic_batching.preferred_batch_size) == [4]
+
+
+def data_of(live: LiveRevision) -> dict[str, str]:
+    assert live.config_map is not None
+    data: dict[str, str] = live.config_map["data"]
+    return data
+
+
 def test_an_unchanged_kept_revision_keeps_its_configuration_to_the_letter() -> None:
     asked = service({"model": SMOLLM})
     live = stored(workload(asked, fleet()))

@@ -68,7 +68,16 @@ class ModelConfig:
         path = folder / "config.json"
         if not path.is_file():
             raise ModelFormatError(f"{folder} holds no config.json: give the folder of a Hugging Face model")
-        return cls.parse(json.loads(path.read_text(encoding="utf-8")))
+        try:
+            return cls.parse(json.loads(path.read_text(encoding="utf-8")))
+        except ModelFormatError:
+            raise
+        except KeyError as error:
+            raise ModelFormatError(
+                f"{path} has no {error}: take the config.json that belongs to the weights"
+            ) from error
+        except (TypeError, ValueError) as error:
+            raise ModelFormatError(f"{path} is not the config of a model: {error}") from error
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> ModelConfig:

@@ -49,6 +49,10 @@ class Backend(StrEnum):
     TENSORRTLLM = "tensorrtllm"
 
 
+SERVED_BACKENDS: Final = frozenset({Backend.TORCH})
+"""Backends that this version has an engine for (`model_repository/<backend>`); pods of others would only hold GPUs."""
+
+
 class Driver(StrEnum):
     """Who drives the backend inside Triton: this project's engine, or NVIDIA's stock backend."""
 

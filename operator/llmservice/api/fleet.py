@@ -51,7 +51,7 @@ class FleetDefaults(ApiModel):
 
     operator_image: str = "ghcr.io/triton-llm/llmservice-operator:0.1.0"
     images: dict[Backend, EngineImage] = {
-        Backend.TORCH: EngineImage(image="nvcr.io/nvidia/tritonserver:26.07-py3", triton_version="2.71.0"),
+        Backend.TORCH: EngineImage(image="nvcr.io/nvidia/tritonserver:26.07-vllm-python-py3", triton_version="2.71.0"),
         Backend.VLLM: EngineImage(image="nvcr.io/nvidia/tritonserver:26.07-vllm-python-py3", triton_version="2.71.0"),
         Backend.TENSORRTLLM: EngineImage(
             image="nvcr.io/nvidia/tritonserver:26.07-trtllm-python-py3", triton_version="2.71.0"

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from llmservice.api.engine import SERVED_BACKENDS
 from llmservice.api.fleet import FleetDefaults
 from llmservice.api.knobs import Knobs
 from llmservice.api.plan import CapacityPlan
@@ -76,6 +77,10 @@ def intend(
         service = LLMService.parse(dict(manifest))
     except ValidationError as error:
         return _invalid(_first_error(error), warnings=warnings)
+    backend = service.spec.engine.backend
+    if backend not in SERVED_BACKENDS:
+        text = f"spec.engine.backend: this version has no engine for {backend}, so no pod is started: write torch"
+        return _invalid(text, service, warnings=warnings)
     pool = service.spec.placement.pool
     if pool not in fleet.pools:
         known = ", ".join(sorted(fleet.pools)) or "none"

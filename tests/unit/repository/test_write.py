@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from llmservice.api.engine import SERVED_BACKENDS, Backend
 from llmservice.repository.errors import CodeNotFoundError, RepositoryWriteError
 from llmservice.repository.render import Repository, RepositoryModel, Role
 from llmservice.repository.sources import code_files, code_root
@@ -161,3 +162,8 @@ def test_the_checkout_carries_the_shared_library() -> None:
 
 def test_byte_code_is_no_source(code: Path) -> None:
     assert not any("__pycache__" in path for path in code_files("torch", code))
+
+
+def test_each_served_backend_has_an_engine_and_no_other() -> None:
+    with_code = {backend for backend in Backend if (code_root() / backend.value / "model.py").is_file()}
+    assert with_code == SERVED_BACKENDS

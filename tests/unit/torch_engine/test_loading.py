@@ -133,3 +133,16 @@ def test_cores_of_the_container_count(tmp_path: Path) -> None:
     assert processor_count(tmp_path) == 1
     (tmp_path / "cpu.max").write_text("max 100000\n")
     assert processor_count(tmp_path) == unbounded
+
+
+def test_a_config_without_a_field_is_named_with_file_and_field(folder: Path) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps({k: v for k, v in json.loads(path.read_text()).items() if k != "hidden_size"}))
+    with pytest.raises(ModelFormatError, match=r"config.json has no 'hidden_size'"):
+        ModelConfig.load(folder)
+
+
+@pytest.mark.parametrize("value", ["many", None, [1]])
+def test_a_config_with_nonsense_in_a_field_is_named(folder: Path, value: object) -> None:
+    with pytest.raises(ModelFormatError, match=r"config.json is not the config of a model"):
+        ModelConfig.load(change(folder, hidden_size=value))

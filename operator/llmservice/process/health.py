@@ -18,7 +18,8 @@ def application(state: ProcessState, registry: CollectorRegistry) -> web.Applica
             "alive": not stuck,
             "reason": stuck,
             "loopLagSeconds": round(state.loop_lag, 3),
-            "secondsSinceApiAnswer": _rounded(state.seconds_since_answer),
+            "apiRoundTripSeconds": _rounded(state.round_trip, 3),
+            "secondsSinceApiAnswer": _rounded(state.seconds_since_answer, 1),
             "leader": state.leads(),
         }
         return web.json_response(body, status=503 if stuck else 200)
@@ -44,5 +45,5 @@ async def serve(app: web.Application, host: str, port: int) -> web.AppRunner:
     return runner
 
 
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 1)
+def _rounded(seconds: float | None, digits: int) -> float | None:
+    return None if seconds is None else round(seconds, digits)

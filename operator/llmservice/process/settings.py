@@ -51,7 +51,8 @@ class OperatorSettings:
     log_level: str = "INFO"
     kubeconfig: Path | None = None
     context: str | None = None
-    concurrency: int = 4
+    concurrency: int = 16
+    """Passes at once. They mostly wait, and one that loads a model in a pod may wait for minutes."""
     resync_seconds: float = 300.0
     shutdown_grace: float = 20.0
 

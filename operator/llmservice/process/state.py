@@ -38,11 +38,14 @@ class ProcessState:
     services: Callable[[], Mapping[Key, bool]] = _nothing
     loop_lag: float = 0.0
     last_answer: float | None = None
+    round_trip: float | None = None
+    """Seconds that the API server took for its last answer; None before the first."""
 
     def answered(self, call: Answered) -> None:
         """Notes an answer of the API server."""
         if call.status:
             self.last_answer = self.clock.monotonic()
+            self.round_trip = call.seconds
 
     @property
     def seconds_since_answer(self) -> float | None:

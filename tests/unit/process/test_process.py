@@ -127,6 +127,8 @@ async def test_the_pages_tell_liveness_readiness_and_metrics() -> None:
         health = await client.get("/healthz")
         assert health.status == 200
         assert (await health.json())["leader"] is False
+        state.answered(Answered("get", "pods", 200, 0.0123))
+        assert (await (await client.get("/healthz")).json())["apiRoundTripSeconds"] == 0.012
         text = await (await client.get("/metrics")).text()
         assert "llmservice_operator_reconcile_total 1.0" in text
         assert 'llmservice_operator_api_requests_total{resource="pods",status="200",verb="get"} 1.0' in text

@@ -107,6 +107,15 @@ class TritonServer:
 
     def start(self) -> None:
         """Starts the process and waits until it is ready."""
+        self.launch()
+        try:
+            self._wait_ready()
+        except BaseException:
+            self.stop()
+            raise
+
+    def launch(self) -> None:
+        """Starts the process and returns at once; `ready` tells when it serves."""
         self._log_file = self.log.open("ab")
         self._process = subprocess.Popen(
             self.command(),
@@ -116,11 +125,16 @@ class TritonServer:
             stderr=subprocess.STDOUT,
             start_new_session=True,  # its stubs share the group, so that a kill reaches them too
         )
-        try:
-            self._wait_ready()
-        except BaseException:
-            self.stop()
-            raise
+
+    def terminate(self) -> None:
+        """Asks the server to take no more requests and to end when those it has are answered; returns at once."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Ends the server and its stubs where they stand; `stop` still has to clear up."""
+        if self._process is not None and self.running():
+            os.killpg(self._process.pid, signal.SIGKILL)
 
     def stop(self) -> int | None:
         """Ends the process and its stubs; returns its exit status, None when it was not running."""
@@ -180,7 +194,7 @@ class TritonServer:
 
     def _wait_ready(self) -> None:
         deadline = self._clock() + self._start_timeout
-        while not self._ready():
+        while not self.ready():
             if not self.running():
                 code = self._process.returncode if self._process else None
                 raise TritonserverError(f"tritonserver ended with status {code} at start:\n{self.log_tail()}")
@@ -190,7 +204,8 @@ class TritonServer:
                 )
             time.sleep(POLL_SECONDS)
 
-    def _ready(self) -> bool:
+    def ready(self) -> bool:
+        """Whether every model that was asked for is loaded; asks the server, for at most 5 seconds."""
         connection = http.client.HTTPConnection("127.0.0.1", self.http_port, timeout=5)
         try:
             connection.request("GET", "/v2/health/ready")

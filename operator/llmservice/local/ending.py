@@ -1,0 +1,25 @@
+"""Why a tritonserver ended, in words, from its exit status and what it logged. Pure."""
+
+from __future__ import annotations
+
+import re
+import signal
+from typing import Final
+
+from llmservice.diagnose.triton_log import model_failure
+
+_SAID: Final = re.compile(r"llmservice: ending tritonserver: (?P<reason>.+)$", re.MULTILINE)
+"""What a gate or engine writes before it ends its server on purpose (docs/decisions/0006)."""
+
+
+def why_it_ended(log: str, status: int | None) -> str:
+    """The cause, by the most exact line of `log` there is; `status` as in `subprocess.Popen.returncode`."""
+    said = _SAID.findall(log)
+    if said:
+        return str(said[-1]).strip()
+    failure = model_failure(log)
+    if failure is not None:
+        return f"model {failure.model}: {failure.text}" if failure.model else failure.text
+    if status is not None and status < 0:
+        return f"killed by {signal.Signals(-status).name}"
+    return f"it exited with status {status}"

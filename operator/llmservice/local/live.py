@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
@@ -12,27 +13,36 @@ from llmservice.triton.client import TritonClient
 from llmservice.triton.live import GateReloader, LiveChange, Outcome, set_engine_instances
 
 RETRY_SECONDS: Final = 1.0
+PATIENCE_SECONDS: Final = 300.0
+"""How long an older gate may drain before the next reload goes on beside it: Triton can keep one for ever."""
+MOST_GATES: Final = 3
+"""Gates beyond which nothing is loaded any more: each costs two processes."""
 
 
 @dataclass(frozen=True)
 class LiveKnobs:
-    """`gate_processes` counts processes that export as the gate: more than its instances, and an old gate drains."""
+    """Control of the server at `address`. `gate_processes` counts the processes that export as the gate."""
 
     address: str
     token: str
     gate_processes: Callable[[], Awaitable[int]]
     tell: Callable[[str], None]
+    clock: Callable[[], float] = time.monotonic
 
-    async def bring(self, repository: Repository) -> None:
-        """Makes gate and engine run as `repository` says, one gate reload at a time; tells what it did.
+    async def bring(self, repository: Repository, superseded: Callable[[], bool] = lambda: False) -> bool:
+        """Makes gate and engine run as `repository` says, and tells what it did.
 
-        Waits as long as an older gate still serves its streams. Raises LiveChangeError, TritonError.
+        Waits while an older gate serves its streams; False when `superseded` became true in that time, and nothing was
+        changed. Raises LiveChangeError, TritonError.
         """
         gate, engine = repository.config(Role.GATE), repository.config(Role.ENGINE)
-        most: int = sum(group.count for group in gate.instance_group)
+        instances: int = sum(group.count for group in gate.instance_group)
+        started = self.clock()
 
         async def old_gate_gone() -> bool:
-            return await self.gate_processes() <= most
+            there = await self.gate_processes()
+            waited = self.clock() - started
+            return there <= instances or (waited >= PATIENCE_SECONDS and there < instances * MOST_GATES)
 
         async with TritonClient(self.address, self.token) as client:
             reloader = GateReloader(client, old_gate_gone)
@@ -41,11 +51,14 @@ class LiveKnobs:
                 self.tell(f"waiting: {change.reason}")
             while change.outcome is Outcome.DEFERRED:
                 await asyncio.sleep(RETRY_SECONDS)
+                if superseded():
+                    return False
                 change = await reloader.reload(gate)
-            self._told(change, "gate reloaded while its streams go on")
+            self._told(change, "the gate was loaded again, its streams go on")
             count = sum(group.count for group in engine.instance_group)
-            self._told(await set_engine_instances(client, engine, count), "engine changed in place")
+            self._told(await set_engine_instances(client, engine, count), "the engine changed in place")
+        return True
 
     def _told(self, change: LiveChange, what: str) -> None:
         if change.outcome is Outcome.APPLIED:
-            self.tell(f"applied: {what} ({change.reason}; {change.seconds:.1f} s)")
+            self.tell(f"applied in {change.seconds:.1f} s: {what} ({change.reason})")

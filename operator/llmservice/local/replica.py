@@ -104,9 +104,16 @@ class Replica:
         self._server.launch()
         return self._server
 
+    def kill(self) -> None:
+        """Ends the server where it stands."""
+        if self._server is not None:
+            self._server.kill()
+
     def clear_up(self) -> str:
-        """Takes what is left of a server that ended, and says why it ended."""
-        status = self.server.stop()
+        """Takes away what is left of a server that ended, and says why it ended; empty where none was launched."""
+        if self._server is None:
+            return ""
+        status = self._server.stop()
         with self.log.open("rb") as log:
             log.seek(self._log_start)
             return why_it_ended(log.read().decode(errors="replace"), status)

@@ -37,8 +37,10 @@ class Screen:
                 self._write(f"{text}\n")
             return
         width = max(20, shutil.get_terminal_size().columns - 1)
-        self._shown = text if len(text) <= width else f"{text[: width - 1]}…"
-        self._write(f"{_CLEAR}{self._shown}")
+        line = text if len(text) <= width else f"{text[: width - 1]}…"
+        if line != self._shown:  # a line that is written again flickers
+            self._shown = line
+            self._write(f"{_CLEAR}{line}")
 
     def clear(self) -> None:
         """Takes the line that is written over away, so that others may write."""

@@ -38,7 +38,7 @@ async def bring_weights(source: ModelSource, folder: Path, tell: Callable[[str],
     for kind, there in (("pvc", source.pvc), ("oci", source.oci)):
         if there is not None:
             raise LocalError(
-                f"spec.model.source.{kind}: only a cluster mounts it: to run here, write hostPath, huggingFace or package"
+                f"spec.model.source.{kind}: only a cluster mounts it; to run here, write hostPath, huggingFace, package"
             )
     script = code_root() / SHARED_LIBRARY / "weights.py"
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,73 @@
+"""A service on this host, from `llmservice run` to the last token of a stream that outlives Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.e2e.local.running import Run, running
+from tests.serving.eventually import eventually
+
+pytestmark = pytest.mark.e2e
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "smollm2.yaml"
+QUESTION = json.dumps([{"role": "user", "content": "What is the capital of France?"}])
+LONG = 160
+
+
+async def stream(run: Run, **body: Any) -> AsyncIterator[dict[str, Any]]:
+    """The events of one request."""
+    url = f"http://127.0.0.1:{run.http_port()}/v2/models/smollm2/generate_stream"
+    body = {"stream": True, "temperature": 0, **body}
+    async with aiohttp.ClientSession() as session, session.post(url, json=body) as response:
+        async for line in response.content:
+            if line.startswith(b"data:"):
+                yield json.loads(line[5:])
+
+
+async def test_it_answers_follows_an_edit_and_drains_without_a_trace(tmp_path: Path) -> None:
+    file = tmp_path / "service.yaml"
+    shutil.copyfile(EXAMPLE, file)
+    with running(file, tmp_path, "--mode", "Continuous") as run:
+        await run.says("curl -sN", within=60)
+        answer = "".join([event.get("text_output", "") async for event in stream(run, messages=QUESTION)])
+        assert answer == "The capital of France is Paris."
+
+        file.write_text(file.read_text().replace("maxSequences: 16", "maxSequences: 8\n    maxQueueDelay: 40ms"))
+        await run.says("edit: spec.batching.maxSequences needs a restart", within=10)
+        await run.says("applied in ", within=10)
+        await run.says("delay 40ms", within=10)
+        assert run.processes()
+        left = run.shared_memory()
+        assert left
+
+        async with asyncio.TaskGroup() as tasks:
+            first = asyncio.Event()
+            events = tasks.create_task(collect(run, first))
+            await first.wait()
+            run.interrupt()
+        assert events.result()[-1]["num_output_tokens"] == LONG
+        assert events.result()[-1]["finish_reason"] == "length"
+
+        await eventually(lambda: run.process.poll() is not None, within=20, what="the command ends")
+        assert run.process.returncode == 0
+        assert "stopped after all streams had ended" in run.said()
+        assert run.processes() == []
+        assert [path for path in left if path.exists()] == []
+        assert list(run.temporary.iterdir()) == []
+
+
+async def collect(run: Run, first: asyncio.Event) -> list[dict[str, Any]]:
+    """All events of a long stream; `first` is set with its first token."""
+    events = []
+    async for event in stream(run, text_input="Once upon a time", max_tokens=LONG, ignore_eos=True):
+        first.set()
+        events.append(event)
+    return events

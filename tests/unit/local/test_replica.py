@@ -1,0 +1,40 @@
+"""Folders and ports of a run."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from llmservice.local.errors import LocalError
+from llmservice.local.greeting import lines_to_copy
+from llmservice.local.replica import Ports, folders
+
+pytestmark = pytest.mark.unit
+
+
+def test_ports_that_are_not_given_are_free_ones() -> None:
+    ports = Ports.choose(None, None, None)
+    assert len({ports.http, ports.grpc, ports.metrics}) == 3
+
+
+def test_a_port_that_is_taken_is_named_with_its_option() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(LocalError, match=f"--grpc-port {port} is taken"):
+            Ports.choose(None, port, None)
+
+
+def test_folders_are_gone_afterwards() -> None:
+    with folders() as places:
+        assert places.work.is_dir()
+        assert str(places.run).startswith("/dev/shm/llmservice-")
+    assert not places.work.exists()
+    assert not places.run.exists()
+
+
+def test_the_lines_to_copy_have_the_real_ports() -> None:
+    http, grpc, metrics = lines_to_copy("chat", Ports(1111, 2222, 3333))
+    assert http.startswith("curl -sN http://127.0.0.1:1111/v2/models/chat/generate_stream -d '{")
+    assert "127.0.0.1:2222 chat 'What is the capital of France?'" in grpc
+    assert metrics == "curl -s http://127.0.0.1:3333/metrics"

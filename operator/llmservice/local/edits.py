@@ -30,6 +30,9 @@ SEEDED_BY: Final = {
 }
 """Knobs that only repeat the field which sets them."""
 
+BOUNDS: Final = {"spec.tuning.bounds.engineInstances": "knobs.engineInstances"}
+"""Bounds that are no news where the knob they hold has moved."""
+
 Path = tuple[str, ...]
 
 
@@ -57,7 +60,12 @@ def plan_edit(running: Intent, wanted: Intent, host: Host) -> Edit:
 
 def _told(changes: tuple[Change, ...]) -> tuple[Change, ...]:
     fields = {change.field for change in changes}
-    return tuple(change for change in changes if SEEDED_BY.get(change.field) not in fields)
+    moved = {bound for bound, knob in BOUNDS.items() if knob in fields}
+    return tuple(
+        change
+        for change in changes
+        if SEEDED_BY.get(change.field) not in fields and change.field.rpartition(".")[0] not in moved
+    )
 
 
 def _cluster_only(field: str) -> bool:

@@ -54,9 +54,9 @@ class LiveKnobs:
                 if superseded():
                     return False
                 change = await reloader.reload(gate)
-            self._told(change, "the gate was loaded again, its streams go on")
+            self._told(change, "gate loaded again, its streams go on")
             count = sum(group.count for group in engine.instance_group)
-            self._told(await set_engine_instances(client, engine, count), "the engine changed in place")
+            self._told(await set_engine_instances(client, engine, count), "engine")
         return True
 
     def _told(self, change: LiveChange, what: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from llmservice.local.ending import why_it_ended
+from llmservice.local.ending import Ending, why_it_ended
 from llmservice.local.errors import LocalError
 from llmservice.local.installation import Installation
 from llmservice.local.intent import Intent
@@ -109,10 +109,10 @@ class Replica:
         if self._server is not None:
             self._server.kill()
 
-    def clear_up(self) -> str:
-        """Takes away what is left of a server that ended, and says why it ended; empty where none was launched."""
+    def clear_up(self) -> Ending:
+        """Takes away what is left of a server that ended, and says why it ended."""
         if self._server is None:
-            return ""
+            return Ending("it was not started")
         status = self._server.stop()
         with self.log.open("rb") as log:
             log.seek(self._log_start)

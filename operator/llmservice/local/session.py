@@ -17,6 +17,7 @@ import aiohttp
 
 from llmservice.api.duration import format_duration
 from llmservice.local.edit_follower import EditFollower
+from llmservice.local.ending import Ending
 from llmservice.local.errors import LocalError
 from llmservice.local.figures import Figures, Look, read_page
 from llmservice.local.greeting import lines_to_copy
@@ -34,6 +35,7 @@ PAGE_SECONDS: Final = 2.0
 STEADY_SECONDS: Final = 60.0
 """A server that served for so long died of something new: its next start does not wait long."""
 LONGEST_PAUSE: Final = 30.0
+LOG_LINES: Final = 12
 STOP_MARGIN: Final = 10.0
 """Seconds after the drain in which models unload."""
 NOT_KNOWN: Final = 1 << 30
@@ -65,17 +67,22 @@ class Session:
             if await self._unless_stopped(bring_weights(source, self.weights, self._tell_weights)):
                 self.screen.say(f"weights ready in {self.weights}")
                 await self._serve()
+            else:
+                self.screen.say("stopped; what is there of the weights is kept for the next run")
 
     async def _serve(self) -> None:
         try:
-            await self._keep_running()
-            await self._drain()
+            if await self._keep_running():
+                await self._drain()
         finally:
             self.replica.kill()
             await asyncio.to_thread(self.replica.clear_up)
 
-    async def _keep_running(self) -> None:
-        """Starts the server, and again when it ended, until a stop is asked for. The first start has to succeed."""
+    async def _keep_running(self) -> bool:
+        """Starts the server, and again when it ended, until a stop is asked for: whether there may be streams then.
+
+        The first start has to succeed.
+        """
         failures, served = 0, False
         while not self.stop.is_set():
             launched = time.monotonic()
@@ -83,15 +90,23 @@ class Session:
                 self._greet(again=served)
                 served = True
                 await self._watch()
+                if self.stop.is_set():
+                    return True
             if self.stop.is_set():
-                return
-            cause = await asyncio.to_thread(self.replica.clear_up)
+                break
+            ending = await asyncio.to_thread(self.replica.clear_up)
             if not served:
-                raise LocalError(f"tritonserver could not start: {cause}\n{self.replica.server.log_tail(12)}")
+                raise LocalError(f"tritonserver could not start: {ending.cause}{self._evidence(ending)}")
             failures = 1 if time.monotonic() - launched > STEADY_SECONDS else failures + 1
             pause = restart_pause(failures)
-            self.screen.say(f"tritonserver ended: {cause}. It is started again in {pause:g} s")
+            self.screen.say(f"tritonserver ended: {ending.cause}. It is started again in {pause:g} s")
             await _first(self.stop.wait(), within=pause)
+        self.screen.say("stopped before it served")
+        return False
+
+    def _evidence(self, ending: Ending) -> str:
+        """The end of the log, where it explains nothing by itself."""
+        return "" if ending.explained else f"; the last of its log:\n{self.replica.server.log_tail(LOG_LINES)}"
 
     async def _start(self) -> bool:
         """Whether the server became ready; tells how long it takes."""
@@ -106,6 +121,7 @@ class Session:
             if took > budget:
                 self.screen.say(f"not ready within {budget:g} s, so this start is ended")
                 server.kill()
+                return False
             self.screen.live(f"starting tritonserver, loading {names}: {took:.0f} s")
             await _first(self.stop.wait(), within=POLL_SECONDS)
         self.screen.say(f"ready after {time.monotonic() - started:.1f} s")
@@ -171,7 +187,7 @@ class Session:
         async with aiohttp.ClientSession() as http:
             while server.running() and not self.stop_now.is_set() and time.monotonic() - started < limit:
                 look = await self._look(http)
-                left = "" if look is None or look.running is None else f", {look.running:.0f} streams left"
+                left = "" if look is None or look.running is None else f", streams left: {look.running:.0f}"
                 self.screen.live(f"draining for {time.monotonic() - started:.0f} s of {allowed}{left}")
                 await _first(self.stop_now.wait(), within=POLL_SECONDS)
         how = "before all streams had ended" if server.running() else "after all streams had ended"

@@ -48,6 +48,11 @@ class Run:
         """Processes that work on its files: tritonserver and its stubs."""
         return [int(folder.name) for folder in Path("/proc").iterdir() if self._works_here(folder)]
 
+    def instances(self, model: str) -> list[int]:
+        """Processes of the model's instances."""
+        stubs = ((pid, Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")) for pid in self.processes())
+        return [pid for pid, command in stubs if any(part.startswith(f"{model}_".encode()) for part in command)]
+
     def shared_memory(self) -> list[Path]:
         """What it has in shared memory: Triton's regions, sockets and tables of slots."""
         configs = [path.read_text() for path in self.temporary.glob("llmservice-*/repository/*/config.pbtxt")]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -62,6 +64,18 @@ async def test_it_answers_follows_an_edit_and_drains_without_a_trace(tmp_path: P
         assert run.processes() == []
         assert [path for path in left if path.exists()] == []
         assert list(run.temporary.iterdir()) == []
+
+
+async def test_a_server_that_ends_is_started_again_on_the_same_ports(tmp_path: Path) -> None:
+    with running(EXAMPLE, tmp_path) as run:
+        await run.says("curl -sN", within=60)
+        gates = run.instances("smollm2")
+        assert len(gates) == 2
+        os.kill(gates[0], signal.SIGKILL)
+        await run.says("tritonserver ended: a gate process", within=20)
+        await run.says("it serves again, on the same ports", within=60)
+        answer = [event async for event in stream(run, text_input="Once", max_tokens=2)]
+        assert answer[-1]["num_output_tokens"] == 2
 
 
 async def collect(run: Run, first: asyncio.Event) -> list[dict[str, Any]]:

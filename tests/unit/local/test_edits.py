@@ -27,7 +27,8 @@ def test_a_delay_changes_live() -> None:
 def test_engine_instances_change_live() -> None:
     tuning = {"mode": "Off", "bounds": {"engineInstances": {"min": 2, "max": 2}}}
     found = edit(intent(), intent(tuning=tuning))
-    assert "knobs.engineInstances" in [change.field for change in found.live]
+    assert [change.field for change in found.live] == ["knobs.engineInstances"]
+    assert found.without_effect == ()
     assert found.after.knobs.engine_instances == 2
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llmservice.local.ending import why_it_ended
+from llmservice.local.ending import Ending, why_it_ended
 from llmservice.local.session import restart_pause
 
 pytestmark = pytest.mark.unit
@@ -13,18 +13,18 @@ pytestmark = pytest.mark.unit
 @pytest.mark.parametrize(
     ("log", "status", "why"),
     [
-        ("I… ready\nllmservice: ending tritonserver: a gate process died\nI… done\n", 0, "a gate process died"),
+        ("I… ready\nllmservice: ending tritonserver: a gate process died\nI… done\n", 0, Ending("a gate process died")),
         (
             "error: creating server: Internal - load failed for model 'chat-engine': version 1 is at UNAVAILABLE "
             "state: Internal: FileNotFoundError: no config.json;\n",
             1,
-            "model chat-engine: FileNotFoundError: no config.json",
+            Ending("model chat-engine: FileNotFoundError: no config.json"),
         ),
-        ("", -9, "killed by SIGKILL"),
-        ("", 3, "it exited with status 3"),
+        ("", -9, Ending("killed by SIGKILL", explained=False)),
+        ("", 3, Ending("it exited with status 3", explained=False)),
     ],
 )
-def test_the_cause_is_the_most_exact_there_is(log: str, status: int, why: str) -> None:
+def test_the_cause_is_the_most_exact_there_is(log: str, status: int, why: Ending) -> None:
     assert why_it_ended(log, status) == why
 
 

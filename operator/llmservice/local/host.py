@@ -47,7 +47,10 @@ def require_serving(
     try:
         installation = find()
     except TritonserverNotFoundError as error:
-        wrong.append(str(error).partition(" Install one with")[0].rstrip("."))
+        said, advice, _ = str(error).partition(". Install one with")
+        if not absent and not advice:  # there is one, for another Python: nothing to install helps
+            raise LocalError(said) from error
+        wrong.append(said)
     if installation is None or absent:
         raise LocalError(f"{'; '.join(wrong)}. Install what is missing: {INSTALL}")
     return installation

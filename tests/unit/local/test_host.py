@@ -34,6 +34,15 @@ def test_all_that_is_missing_is_one_error_with_the_extras_to_install() -> None:
     )
 
 
+def test_a_tritonserver_for_another_python_is_not_told_to_install_one() -> None:
+    def other() -> Installation:
+        raise TritonserverNotFoundError("no Python stub for Python 3.9; use one of: 3.11")
+
+    with pytest.raises(LocalError) as caught:
+        require_serving(Backend.TORCH, has=lambda module: True, find=other)
+    assert str(caught.value) == "no Python stub for Python 3.9; use one of: 3.11"
+
+
 def test_packages_alone_may_be_missing() -> None:
     with pytest.raises(LocalError, match="needs the Python packages"):
         require_serving(Backend.TORCH, has=lambda module: False, find=lambda: FOUND)

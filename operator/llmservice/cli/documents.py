@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import typer
-import yaml
 
 from llmservice.api.service import KIND
+from llmservice.api.yaml_text import YamlTextError, read_yaml
 
 STDIN = Path("-")
 
@@ -39,6 +39,8 @@ def fail(message: str) -> typer.Exit:
 
 def read_text(path: Path) -> str:
     """The text of a file, or of standard input for `-`. Ends the command where it cannot be read."""
+    if path == STDIN and sys.stdin is None:  # started with it closed
+        raise fail("standard input is closed: name a file, or pipe one in")
     try:
         return sys.stdin.read() if path == STDIN else path.read_text(encoding="utf-8")
     except OSError as error:
@@ -51,12 +53,10 @@ def read_documents(path: Path) -> Iterator[Document]:
     """Every YAML document of a file that is not empty."""
     text = read_text(path)
     try:
-        loaded = list(yaml.safe_load_all(text))
-    except yaml.MarkedYAMLError as error:
-        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
+        loaded = read_yaml(text)
+    except YamlTextError as error:
+        line = "" if error.line is None else f":{error.line}"
         raise fail(f"{path}{line}: not valid YAML: {error.problem}") from error
-    except yaml.YAMLError as error:
-        raise fail(f"{path}: not valid YAML: {' '.join(str(error).split())}") from error
     for item in loaded:
         if item is None:
             continue

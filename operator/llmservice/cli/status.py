@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import typer
-import yaml
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
 from llmservice.api.duration import format_duration
 from llmservice.api.status import ConditionStatus, LLMServiceStatus
+from llmservice.api.yaml_text import read_yaml
 from llmservice.cli.documents import fail
 from llmservice.kube.errors import KubeError
 from llmservice.kube.real import connect
@@ -73,9 +73,10 @@ def _context_namespace(kubeconfig: Path | None, context: str | None) -> str:
 
 def _kubeconfig(file: Path) -> dict[str, Any]:
     try:
-        return dict(yaml.safe_load(file.read_text(encoding="utf-8")) or {})
-    except (OSError, yaml.YAMLError, ValueError):
+        documents = read_yaml(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return {}
+    return documents[0] if documents and isinstance(documents[0], dict) else {}
 
 
 def status_view(service: Manifest, events: list[Manifest]) -> Group:

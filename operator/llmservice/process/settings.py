@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-import yaml
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from llmservice.api.fleet import FleetDefaults
+from llmservice.api.yaml_text import YamlTextError, read_yaml
 from llmservice.kube.lease import LeaseTimes
 
 SHORTEST_KEY: Final = 16
@@ -62,9 +63,24 @@ def load_fleet(path: Path | None) -> FleetDefaults:
     if path is None:
         return FleetDefaults()
     try:
-        return FleetDefaults.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")) or {})
-    except (OSError, yaml.YAMLError, ValidationError) as error:
-        raise StartupError(f"fleet defaults {path}: {error}") from error
+        documents = [document for document in read_yaml(path.read_text(encoding="utf-8")) if document is not None]
+        if len(documents) > 1:
+            raise StartupError(f"fleet defaults {path}: {len(documents)} YAML documents: write one")
+        return FleetDefaults.model_validate(documents[0] if documents else {})
+    except OSError as error:
+        raise StartupError(f"fleet defaults {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise StartupError(f"fleet defaults {path}: not UTF-8 text (byte {error.start})") from error
+    except ValidationError as error:
+        raise StartupError(f"fleet defaults {path}: {'; '.join(map(_in_words, error.errors()))}") from error
+    except YamlTextError as error:
+        raise StartupError(f"fleet defaults {path}: not valid YAML: {error}") from error
+
+
+def _in_words(detail: ErrorDetails) -> str:
+    where = ".".join(map(str, detail["loc"]))
+    told = "there is no such field" if detail["type"] == "extra_forbidden" else detail["msg"]
+    return f"{where}: {told}" if where else told
 
 
 def load_operator_key(path: Path | None) -> bytes:

@@ -74,3 +74,10 @@ def test_the_namespace_is_that_of_the_context_in_any_of_several_kubeconfigs(tmp_
     both = Path(os.pathsep.join([str(tmp_path / "a"), str(tmp_path / "b"), str(tmp_path / "absent")]))
     assert _context_namespace(both, None) == "default"
     assert _context_namespace(both, "two") == "chat"
+
+
+@pytest.mark.parametrize("content", ["5", "[1]", "a: [", "", "\x00"])
+def test_a_kubeconfig_that_is_none_names_no_namespace(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(content)
+    assert _context_namespace(path, None) == "default"

@@ -104,6 +104,27 @@ def test_fleet_defaults_come_from_a_file_and_errors_name_file_and_field(tmp_path
     assert load_fleet(None).pools
 
 
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"\x89PNG", "not UTF-8 text"),
+        (b"pools: [", "line 1: "),
+        (b"pools: {}\npools: {}", "pools is written twice"),
+        (b"{}\n---\na: 1\n---\nb: 1", "3 YAML documents: write one"),
+        (b"5", "valid dictionary"),
+        (b"wrong: 1\nimages: 5", "wrong: there is no such field"),
+    ],
+)
+def test_a_file_that_holds_no_fleet_defaults_is_told_in_a_line(tmp_path: Path, content: bytes, problem: str) -> None:
+    path = tmp_path / "fleet.yaml"
+    path.write_bytes(content)
+    with pytest.raises(StartupError) as told:
+        load_fleet(path)
+    assert problem in str(told.value)
+    assert "\n" not in str(told.value)
+    assert str(path) in str(told.value)
+
+
 @pytest.mark.parametrize(("content", "problem"), [(None, "No such file"), ("short", "at least 16")])
 def test_a_key_that_is_none_is_told(tmp_path: Path, content: str | None, problem: str) -> None:
     path = tmp_path / "key"

@@ -64,7 +64,7 @@ def build_weights_container(service: LLMService, image: str, template: PodTempla
         source.model_dump(mode="json", by_alias=True, exclude_none=True), sort_keys=True, separators=(",", ":")
     )
     script = f"/repository/{engine_name(service.metadata.name)}/1/llmserving/weights.py"
-    arguments = [script, "--source", said, "--target", "/models"]
+    arguments = [script, "--source", _literal(said), "--target", "/models"]
     if source_volume(source):
         arguments += ["--mount", SOURCE_PATH]
     built: Manifest = {
@@ -83,6 +83,11 @@ def build_weights_container(service: LLMService, image: str, template: PodTempla
     if source.s3 and source.s3.credentials_secret:
         built["envFrom"] = [{"secretRef": {"name": source.s3.credentials_secret}}]
     return built
+
+
+def _literal(text: str) -> str:
+    """An argument that the kubelet hands over as it stands: it would put variables, even secret ones, for `$(NAME)`."""
+    return text.replace("$", "$$")
 
 
 def build_triton_container(

@@ -194,3 +194,11 @@ def test_a_name_too_long_for_its_children_is_refused() -> None:
     assert workload(service({"model": SMOLLM}, name="a" * 54), fleet()).deployment_name.startswith("a" * 54)
     with pytest.raises(RenderError, match="at most 54"):
         workload(service({"model": SMOLLM}, name="a" * 55), fleet())
+
+
+def test_a_source_reaches_the_weights_step_as_written_and_reads_no_variable() -> None:
+    source = {
+        "huggingFace": {"repo": "a/b", "revision": "$(HF_TOKEN)$x", "tokenSecretRef": {"name": "hf", "key": "token"}}
+    }
+    arguments = pod({"model": {"source": source, "maxLength": 64}})["initContainers"][1]["args"]
+    assert '"$$(HF_TOKEN)$$x"' in arguments[arguments.index("--source") + 1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -19,6 +21,15 @@ repository_app = typer.Typer(help="The Triton repository inside a pod.", no_args
 app.add_typer(repository_app, name="repository")
 
 
+class LogLevel(StrEnum):
+    """How much the operator tells."""
+
+    DEBUG = "DEBUG"
+    INFO = "INFO"
+    WARNING = "WARNING"
+    ERROR = "ERROR"
+
+
 class OutputFormat(StrEnum):
     """How results are printed."""
 
@@ -33,6 +44,8 @@ Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="Namesp
 Context = Annotated[str | None, typer.Option("--context", help="kubeconfig context.")]
 Kubeconfig = Annotated[Path | None, typer.Option("--kubeconfig", help="kubeconfig file.", envvar="KUBECONFIG")]
 
+NO_OUTPUT: Final = (errno.ENOSPC, errno.EIO, errno.EDQUOT)
+"""What ends a command that cannot print its result."""
 FILES_ARE_PBTXT: Final = "Files are config.pbtxt instead of LLMServices: explain what Triton refuses or gets wrong."
 
 
@@ -131,8 +144,8 @@ def operator_command(
         int, typer.Option(min=2, help="The leader gives up after this long without renewal.")
     ] = 10,
     retry_seconds: Annotated[int, typer.Option(min=1, help="Pause between attempts.")] = 2,
-    port: Annotated[int, typer.Option(help="Port of /healthz, /readyz and /metrics.")] = 8080,
-    log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port of /healthz, /readyz and /metrics.")] = 8080,
+    log_level: Annotated[LogLevel, typer.Option(case_sensitive=False, help="How much is told.")] = LogLevel.INFO,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
 ) -> None:
@@ -152,7 +165,7 @@ def operator_command(
         lease_name=lease_name,
         lease_times=lease_times,
         port=port,
-        log_level=log_level,
+        log_level=log_level.value,
         context=context,
         kubeconfig=kubeconfig,
     )
@@ -178,7 +191,14 @@ def _options(
 
 def main() -> None:
     """Entry point of `llmservice` and of the kubectl plugin, which is the same program under another name."""
-    app(prog_name="kubectl llmservice" if Path(sys.argv[0]).name.startswith("kubectl-") else "llmservice")
+    try:
+        app(prog_name="kubectl llmservice" if Path(sys.argv[0]).name.startswith("kubectl-") else "llmservice")
+    except OSError as error:
+        if error.errno not in NO_OUTPUT or error.filename is not None:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that the interpreter does not fail at the same once more
+        typer.secho(f"error: standard output: {error.strerror}", fg=typer.colors.RED, err=True)
+        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Final
 
 from kubernetes.aio import config as kube_config
 from kubernetes.aio.client import ApiClient, Configuration
+from yaml import YAMLError
 
 from llmservice import __version__
 from llmservice.kube.errors import Unavailable
@@ -56,7 +57,16 @@ async def open_connection(kubeconfig: Path | None, context: str | None) -> Conne
                     client_configuration=configuration,
                     persist_config=False,
                 )
-        except (kube_config.ConfigException, OSError) as error:
+        except (
+            kube_config.ConfigException,
+            OSError,
+            ValueError,
+            TypeError,
+            KeyError,
+            AttributeError,
+            YAMLError,
+        ) as error:
+            # The last five: a file that is no kubeconfig, whose parts the client takes for what they should be.
             where = "the pod's service account" if in_pod else str(kubeconfig or "the default kubeconfig")
             msg = f"no access to a cluster by {where}: {error}; give a kubeconfig and a context that are in it"
             raise Unavailable(msg, may_have_happened=False) from error

@@ -273,3 +273,13 @@ async def test_in_a_pod_without_a_token_the_error_says_so(monkeypatch: pytest.Mo
 async def test_without_a_configuration_the_error_says_what_to_give(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="give a kubeconfig and a context"):
         await open_connection(tmp_path / "missing", None)
+
+
+@pytest.mark.parametrize(
+    "content", [b"\x89PNG", b"5", b"[1]", b"a: [", b"current-context: a", b"contexts: 5\ncurrent-context: a"]
+)
+async def test_a_file_that_is_no_kubeconfig_is_told_as_that(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "config"
+    path.write_bytes(content)
+    with pytest.raises(Unavailable, match="give a kubeconfig and a context"):
+        await open_connection(path, None)

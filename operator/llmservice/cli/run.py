@@ -50,6 +50,9 @@ def run_service(
             typer.echo(f"  error {finding}")
     except LocalError as error:
         typer.secho(f"error: {error}", fg=typer.colors.RED, err=True)
+    except OSError as error:  # a folder, cache or log that cannot be written
+        where = f"{error.filename}: " if error.filename else ""
+        typer.secho(f"error: {where}{error.strerror or error}", fg=typer.colors.RED, err=True)
     return 1
 
 

@@ -42,6 +42,9 @@ class Ports:
         for option, port in (("--http-port", http), ("--grpc-port", grpc), ("--metrics-port", metrics)):
             if port is not None and _taken(port):
                 raise LocalError(f"{option} {port} is taken: choose another, or leave {option} out for a free one")
+        given = [port for port in (http, grpc, metrics) if port is not None]
+        if len(set(given)) < len(given):
+            raise LocalError("--http-port, --grpc-port and --metrics-port are one and the same twice: choose others")
         free = free_ports(3)
         return cls(http or free[0], grpc or free[1], metrics or free[2])
 

@@ -43,3 +43,13 @@ def test_a_host_that_cannot_serve_is_one_clear_error(tmp_path: Path, monkeypatch
     code, output = run("run", "-f", service_file(tmp_path))
     assert code == 1
     assert output.strip() == "error: pip install 'triton-llm-operator[serving,tritonserver]'"
+
+
+def test_a_place_that_cannot_be_written_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(backend: object) -> None:
+        raise OSError(28, "No space left on device", "/cache/backends")
+
+    monkeypatch.setattr(run_command, "require_serving", full)
+    code, output = run("run", "-f", service_file(tmp_path))
+    assert code == 1
+    assert output.strip() == "error: /cache/backends: No space left on device"

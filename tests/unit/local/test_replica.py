@@ -25,6 +25,13 @@ def test_a_port_that_is_taken_is_named_with_its_option() -> None:
             Ports.choose(None, port, None)
 
 
+def test_two_ports_are_not_one() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    with pytest.raises(LocalError, match="the same twice"):
+        Ports.choose(port, None, port)
+
+
 def test_folders_are_gone_afterwards() -> None:
     with folders() as places:
         assert places.work.is_dir()

@@ -37,6 +37,8 @@ class EditFollower:
             except asyncio.CancelledError:
                 self.edited.set()
                 raise
+            except Exception as error:  # noqa: BLE001 - what serves goes on, and so does the look at later edits
+                self.screen.say(f"edit not applied: {type(error).__name__}: {error}")
 
     async def _bring(self, knobs: LiveKnobs) -> None:
         self.screen.clear()  # reading may write an error of its own

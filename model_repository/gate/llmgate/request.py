@@ -129,10 +129,14 @@ def _messages(raw: Any) -> tuple[dict[str, str], ...]:
 
 
 def _json(name: str, raw: Any) -> Any:
+    text = _utf8(name, raw)
     try:
-        return json.loads(_utf8(name, raw))
-    except InvalidRequestError:
-        raise
+        value = json.loads(text)
+        if "\\u" in text:
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except UnicodeEncodeError:
+        raise InvalidRequestError(f"{name}: half of a surrogate pair is no character; send the whole one") from None
     except ValueError as error:  # not JSON, or a number of more digits than Python reads
         raise InvalidRequestError(f"{name}: is not JSON: {error}") from None
     except RecursionError:

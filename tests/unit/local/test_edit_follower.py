@@ -27,13 +27,13 @@ async def test_an_edit_that_fails_is_told_and_the_next_is_looked_at(error: Excep
 
     def read() -> Intent:
         reads.append(len(reads))
-        follower.edited.set() if len(reads) == 1 else second.set()
+        (follower.edited if len(reads) == 1 else second).set()
         raise error
 
     shown, second = io.StringIO(), asyncio.Event()
     follower = EditFollower(intent(), read, HOST, Screen(shown), asyncio.Event())
     follower.edited.set()
-    knobs = LiveKnobs("127.0.0.1:1", "", no_gates, shown.write)
+    knobs = LiveKnobs("127.0.0.1:1", "", no_gates, follower.screen.say)
     following = asyncio.create_task(follower.follow(knobs))
     await asyncio.wait_for(second.wait(), timeout=1)
     following.cancel()

@@ -61,6 +61,7 @@ def test_messages_are_kept_in_order() -> None:
         ({"messages": b'[{"role": 1, "content": ""}]'}, {}, "messages[0].role: must be a string"),
         ({"messages": b'[{"role": "user", "content": "a"}, 3]'}, {}, "messages[1].role: must be a string"),
         ({"messages": b"[" * 100_000}, {}, "messages: is nested too deeply"),
+        ({"messages": rb'[{"role": "user", "content": "\ud800"}]'}, {}, "messages: half of a surrogate pair"),
         ({"messages": b"nonsense"}, {}, "messages: is not JSON"),
         ({"messages": b"[\xff]"}, {}, "messages: is not UTF-8"),
         (

@@ -90,6 +90,8 @@ class Replica:
     def launch(self, intent: Intent) -> TritonServer:
         """Starts the server with `intent`, its files first, and returns at once."""
         shutil.rmtree(self.folders.run / intent.service.metadata.name, ignore_errors=True)  # of processes that died
+        for folder in (self.folders.work, self.folders.run):  # a cleaner of temporary files may have taken them away
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_repository(intent.repository, self.folders.work / "repository")
         self._log_start = self.log.stat().st_size if self.log.exists() else 0
         self._server = TritonServer(
@@ -117,9 +119,16 @@ class Replica:
         if self._server is None:
             return Ending("it was not started")
         status = self._server.stop()
-        with self.log.open("rb") as log:
-            log.seek(self._log_start)
-            return why_it_ended(log.read().decode(errors="replace"), status)
+        return why_it_ended(self._said(), status)
+
+    def _said(self) -> str:
+        """What the server logged; nothing where a cleaner of temporary files took its log away."""
+        try:
+            with self.log.open("rb") as log:
+                log.seek(self._log_start)
+                return log.read().decode(errors="replace")
+        except FileNotFoundError:
+            return ""
 
     def _arguments(self) -> list[str]:
         restricted = f"{RESTRICTED}:{TOKEN_HEADER}={self.token}"

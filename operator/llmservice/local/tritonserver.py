@@ -176,7 +176,8 @@ class TritonServer:
 
     def log_tail(self, lines: int = LOG_TAIL_LINES) -> str:
         """The last lines of the log, without the tables the server prints."""
-        said = [line for line in self.log.read_text(errors="replace").splitlines() if line and line[0] not in "+|"]
+        log = self.log.read_text(errors="replace") if self.log.exists() else ""
+        said = [line for line in log.splitlines() if line and line[0] not in "+|"]
         return "\n".join(said[-lines:])
 
     def _shm_prefix(self) -> str:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import socket
+from pathlib import Path
 
 import pytest
 
 from llmservice.local.errors import LocalError
 from llmservice.local.greeting import lines_to_copy
-from llmservice.local.replica import Ports, folders
+from llmservice.local.installation import Installation
+from llmservice.local.replica import Folders, Ports, Replica, folders
+from tests.unit.local.manifests import intent
 
 pytestmark = pytest.mark.unit
 
@@ -45,3 +49,16 @@ def test_the_lines_to_copy_have_the_real_ports() -> None:
     assert http.startswith("curl -sN http://127.0.0.1:1111/v2/models/chat/generate_stream -d '{")
     assert "127.0.0.1:2222 chat 'What is the capital of France?'" in grpc
     assert metrics == "curl -s http://127.0.0.1:3333/metrics"
+
+
+def test_a_server_ends_and_starts_again_though_its_temporary_folders_were_taken_away(tmp_path: Path) -> None:
+    places = Folders(tmp_path / "work", tmp_path / "run")
+    ends_at_once = Installation(Path("/bin/false"), tmp_path)
+    replica = Replica(places, Ports.choose(None, None, None), places.work / "tritonserver.log", ends_at_once)
+    for _ in range(2):
+        replica.launch(intent())
+        assert places.run.is_dir()
+        shutil.rmtree(places.work)
+        shutil.rmtree(places.run)
+        assert not replica.clear_up().explained
+    assert replica.server.log_tail() == ""

@@ -25,7 +25,7 @@ from llmserving.engine_metrics import EngineMetrics
 from llmserving.gate_connection import GateConnection
 from llmserving.parameters import MeetingPlace
 from llmserving.protocol import Add, Cancel, FrameReader, Hello, ProtocolError, Step, Welcome, check_version, encode
-from llmserving.server_process import ServerProcess
+from llmserving.server_process import ServerProcess, listens
 from llmserving.slots import MAX_GATES, Slots
 
 AUDIT_SECONDS: Final = 1.0
@@ -70,7 +70,8 @@ class EngineServer:
         self._place = place
         self._metrics = metrics or EngineMetrics()
         self._failed = failed
-        self._gate_died = gate_died or ServerProcess(place).end
+        self._server = ServerProcess(place)
+        self._gate_died = gate_died or self._server.end
         self._clock = clock
         self._wake = threading.Condition()
         self._inbox: deque[tuple[GateConnection, Add | Cancel | None]] = deque()
@@ -106,6 +107,7 @@ class EngineServer:
         for gate in list(self._gates.values()):
             gate.close()
         self._place.slots(self.instance).unlink(missing_ok=True)
+        self._server.see_off()
         return not self._loop.is_alive()
 
     def _accept(self) -> None:
@@ -265,14 +267,9 @@ class EngineServer:
 def remove_dead_instances(place: MeetingPlace) -> None:
     """Removes what instances left behind that died: nobody listens at their socket."""
     for instance in place.instances():
-        with socket.socket(socket.AF_UNIX) as probe:
-            try:
-                probe.connect(str(place.socket(instance)))
-            except ConnectionRefusedError:
-                place.socket(instance).unlink(missing_ok=True)
-                place.slots(instance).unlink(missing_ok=True)
-            except OSError:
-                continue
+        if not listens(place, instance):
+            place.socket(instance).unlink(missing_ok=True)
+            place.slots(instance).unlink(missing_ok=True)
 
 
 def _listen(place: MeetingPlace, instance: str) -> socket.socket:

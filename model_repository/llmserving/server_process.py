@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -32,7 +33,7 @@ class ServerProcess:
         self._pid = os.getppid()
         self._kill = kill
         self._lock = threading.Lock()
-        self._ending = False
+        self._killer: threading.Thread | None = None
 
     def end(self, reason: str) -> None:
         """Asks the server to end: it takes no more requests and finishes those it has.
@@ -41,16 +42,27 @@ class ServerProcess:
         (Where it is process 1 of its namespace the kernel ignores that, and its own exit timeout ends the wait.)
         """
         with self._lock:
-            if self._ending:
+            if self._killer is not None:
                 return
-            self._ending = True
-        print(f"llmservice: ending tritonserver: {reason}", file=sys.stderr, flush=True)  # noqa: T201
-        self._signal(signal.SIGTERM)
-        threading.Thread(target=self._kill_when_quiet, name="server-end", daemon=True).start()
+            print(f"llmservice: ending tritonserver: {reason}", file=sys.stderr, flush=True)  # noqa: T201
+            self._signal(signal.SIGTERM)
+            self._killer = threading.Thread(target=self._kill_when_quiet, name="server-end", daemon=True)
+            self._killer.start()
+
+    def see_off(self) -> None:
+        """Where the server is being ended, returns only when that is done; a model's `finalize` calls it last.
+
+        The server that was asked to end finalizes its models first. A process that left then would take with it the
+        thread that kills a server which waits for the streams of a dead process.
+        """
+        with self._lock:
+            killer = self._killer
+        if killer is not None:
+            killer.join()
 
     def _kill_when_quiet(self) -> None:
         quiet_since = time.monotonic()
-        while time.monotonic() - quiet_since < QUIET_SECONDS:
+        while time.monotonic() - quiet_since < QUIET_SECONDS and os.getppid() == self._pid:
             time.sleep(POLL_SECONDS)
             if held_slots(self._place):
                 quiet_since = time.monotonic()
@@ -62,10 +74,22 @@ class ServerProcess:
                 self._kill(self._pid, number)
 
 
+def listens(place: MeetingPlace, instance: str) -> bool:
+    """Whether an engine instance lives: one that was killed leaves its files, and nobody listens at its socket."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(place.socket(instance)))
+        except (ConnectionRefusedError, FileNotFoundError):
+            return False
+        except OSError:
+            pass  # such as too many waiting for it, so somebody is there
+        return True
+
+
 def held_slots(place: MeetingPlace) -> int:
-    """Slots held in all live engine instances of a service."""
+    """Slots held in all live engine instances of a service: nobody gives back what a dead one's table says is held."""
     held = 0
-    for instance in place.instances():
+    for instance in filter(lambda name: listens(place, name), place.instances()):
         with contextlib.suppress(FileNotFoundError, SlotsError):
             slots = Slots.open(place.slots(instance))
             held += slots.held()

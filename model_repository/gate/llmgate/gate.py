@@ -56,7 +56,8 @@ class Gate:
         self._keys = itertools.count(1)
         self._ended = threading.Event()
         self._instances = Instances(place)
-        self._engines_died = engines_died or ServerProcess(place).end
+        self._server = ServerProcess(place)
+        self._engines_died = engines_died or self._server.end
         self._seen = clock()
         self._watcher = threading.Thread(target=self._watch, name="watch", daemon=True)
 
@@ -70,6 +71,7 @@ class Gate:
         self._ended.set()
         self._watcher.join(timeout=5)
         self._instances.close()
+        self._server.see_off()
 
     def admit(self, requests: Sequence[tuple[Prompt, Client]]) -> None:
         """Waits until each request is inside an engine, or was answered. In `Static` and `Dynamic` they go as one."""

@@ -39,8 +39,12 @@ def render_files(
         raise fail(str(error)) from error
     previews = [_preview(document, fleet, manifests=manifests) for document in read_services([file])]
     if output_dir is not None:
-        for preview in previews:
-            _write(preview, output_dir if len(previews) == 1 else output_dir / preview.name)
+        written = [
+            path
+            for preview in previews
+            for path in _write(preview, output_dir if len(previews) == 1 else output_dir / preview.name)
+        ]
+        typer.echo(json.dumps({"written": written}, indent=2) if as_json else "\n".join(written))
     elif as_json:
         typer.echo(json.dumps([_as_dict(preview) for preview in previews], indent=2))
     else:
@@ -73,18 +77,19 @@ def _print(preview: Preview) -> None:
         typer.echo(_manifests_yaml(preview), nl=False)
 
 
-def _write(preview: Preview, folder: Path) -> None:
+def _write(preview: Preview, folder: Path) -> list[str]:
+    """The paths written. Ends the command where one cannot be."""
     texts = {f"repository/{path}": text for path, text in preview.files.items()}
     if preview.manifests:
         texts["manifests.yaml"] = _manifests_yaml(preview)
-    try:
-        for path, text in texts.items():
-            target = folder / path
+    targets = {folder / path: text for path, text in texts.items()}
+    for target, text in targets.items():
+        try:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(text, encoding="utf-8")
-            typer.echo(target)
-    except OSError as error:
-        raise fail(f"{folder}: {error.strerror or error}") from error
+        except OSError as error:
+            raise fail(f"{target}: {error.strerror or error}") from error
+    return list(map(str, targets))
 
 
 def _manifests_yaml(preview: Preview) -> str:

@@ -77,7 +77,10 @@ class Repository:
         """The repository that `to_config_map_data` wrote. Raises ValueError that names what is missing or strange."""
         if MANIFEST_KEY not in data:
             raise ValueError(f"{MANIFEST_KEY} is missing: this is not a rendered repository")
-        manifest = json.loads(data[MANIFEST_KEY])
+        try:
+            manifest = json.loads(data[MANIFEST_KEY])
+        except ValueError as error:
+            raise ValueError(f"{MANIFEST_KEY} is not JSON: {error}") from error
         try:
             return cls._of_manifest(manifest, data)
         except (KeyError, TypeError, AttributeError) as error:

@@ -39,8 +39,15 @@ def read_rendered(rendered_dir: Path) -> Repository:
         raise ValueError(f"{rendered_dir / MANIFEST_KEY} does not exist: mount the repository's ConfigMap there")
     # A mounted ConfigMap also holds `..data` and folders with times in their names; its keys are the plain files.
     return Repository.from_config_map_data(
-        {path.name: path.read_text(encoding="utf-8") for path in rendered_dir.iterdir() if path.is_file()}
+        {path.name: _text(path) for path in rendered_dir.iterdir() if path.is_file()}
     )
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not UTF-8 text (byte {error.start}): this is not a rendered repository") from error
 
 
 def write(rendered_dir: Path, repository_dir: Path, code_root: Path | None = None) -> Written:

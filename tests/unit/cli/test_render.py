@@ -57,3 +57,19 @@ def test_a_bad_fleet_file_is_named(tmp_path: Path) -> None:
     code, output = run("render", service_file(tmp_path), "--fleet", fleet)
     assert code == 2
     assert "fleet.yaml" in output
+
+
+def test_json_names_what_was_written(tmp_path: Path) -> None:
+    code, output = run("render", service_file(tmp_path), "--output", "json", "-o", tmp_path / "out")
+    assert code == 0, output
+    written = [Path(path) for path in json.loads(output)["written"]]
+    assert written == [tmp_path / f"out/repository/{model}/config.pbtxt" for model in ("chat", "chat-engine")]
+    assert all(path.is_file() for path in written)
+
+
+def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    target = tmp_path / "out/repository/chat/config.pbtxt"
+    target.mkdir(parents=True)
+    code, output = run("render", service_file(tmp_path), "-o", tmp_path / "out")
+    assert code == 2
+    assert f"{target}: Is a directory" in output

@@ -156,6 +156,20 @@ def test_a_folder_that_holds_no_config_map_is_refused(tmp_path: Path) -> None:
         read_rendered(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"{", "repository.json is not JSON"),
+        (b"\xff", "repository.json: not UTF-8 text"),
+        (b"[]", "repository.json is not what this operator writes"),
+    ],
+)
+def test_a_damaged_config_map_is_named(tmp_path: Path, content: bytes, problem: str) -> None:
+    (tmp_path / "repository.json").write_bytes(content)
+    with pytest.raises(ValueError, match=problem):
+        read_rendered(tmp_path)
+
+
 def test_the_checkout_carries_the_shared_library() -> None:
     assert (code_root() / "llmserving/engine.py").is_file()
 

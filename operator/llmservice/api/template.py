@@ -13,6 +13,10 @@ OWNED_PATHS: Final = ("/repository", "/models", "/rendered", "/source", "/dev/sh
 """Folders of the pod that are the operator's."""
 _OWNED_LABELS = "['app.kubernetes.io/name', 'app.kubernetes.io/instance', 'app.kubernetes.io/managed-by']"
 
+_KEY = "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+_LABEL_VALUE = "^([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?$"
+"""Qualified names and label values, as Kubernetes' apimachinery validates them (pkg/util/validation)."""
+
 Key = Annotated[str, Field(max_length=317)]
 Preserved = Annotated[dict[str, Any], WithJsonSchema({"type": "object", _PRESERVE: True})]
 
@@ -158,6 +162,22 @@ class PodTemplate(ApiModel):
             message='"the operator finds its pods by these labels: remove triton-llm.dev/… and the '
             'app.kubernetes.io labels name, instance and managed-by"',
             field_path=".labels",
+        ),
+        Rule(
+            code="own-label-values",
+            expression=f"!has(self.labels) || self.labels.all(k, k.matches('{_KEY}') "
+            f"&& self.labels[k].matches('{_LABEL_VALUE}'))",
+            message='"Kubernetes takes no such label: write letters, digits, - _ and ., at most 63, with a letter or '
+            'digit at both ends"',
+            field_path=".labels",
+        ),
+        Rule(
+            code="own-annotation-keys",
+            expression=f"!has(self.annotations) || self.annotations.all(k, k.matches('{_KEY}') "
+            "&& !k.startsWith('triton-llm.dev/'))",
+            message='"no such annotation: write a name of letters, digits, - _ and ., if need be behind a domain and '
+            "/; triton-llm.dev/… is the operator's own\"",
+            field_path=".annotations",
         ),
         Rule(
             code="own-mount-volume",

@@ -12,7 +12,7 @@ import typer
 import yaml
 
 from llmservice.api.fleet import FleetDefaults
-from llmservice.cli.documents import Document, fail, read_services
+from llmservice.cli.documents import Document, fail, services_or_fail
 from llmservice.process.settings import StartupError, load_fleet
 from llmservice.reconcile.intent import Blocked, intend
 
@@ -37,7 +37,7 @@ def render_files(
         fleet = load_fleet(fleet_file)
     except StartupError as error:
         raise fail(str(error)) from error
-    previews = [_preview(document, fleet, manifests=manifests) for document in read_services([file])]
+    previews = [_preview(document, fleet, manifests=manifests) for document in services_or_fail(file)]
     if output_dir is not None:
         written = [
             path

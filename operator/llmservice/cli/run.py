@@ -8,7 +8,7 @@ from pathlib import Path
 
 import typer
 
-from llmservice.cli.documents import STDIN, Document, fail, read_services
+from llmservice.cli.documents import STDIN, Document, fail, services_or_fail
 from llmservice.local.edit_follower import EditFollower
 from llmservice.local.errors import LocalError
 from llmservice.local.host import memory_bytes, require_serving
@@ -93,7 +93,7 @@ def _run(
 
 
 def _only_service(file: Path) -> Document:
-    documents = read_services([file])
+    documents = services_or_fail(file)
     if len(documents) > 1:
         names = ", ".join(document.label.rpartition("/")[2] for document in documents)
         raise fail(f"{file} holds {len(documents)} LLMServices ({names}): write the one to run into a file of its own")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Final
 
 import typer
 
 from llmservice.api.validation import Finding, validate
-from llmservice.cli.documents import read_services, read_text
+from llmservice.cli.documents import UnreadableError, read_services, read_text
 from llmservice.repository.lint import lint_pbtxt
+
+_UNREADABLE: Final = "unreadable"
 
 
 @dataclass(frozen=True)
@@ -26,25 +28,45 @@ class Row:
 
 
 def validate_services(files: list[Path], *, as_json: bool) -> int:
-    """Prints what is wrong with the LLMServices of `files`. Returns the exit code: 0 valid, 1 not."""
+    """Prints what is wrong with the LLMServices of `files`.
+
+    Returns the exit code: 0 valid, 1 not, 2 when a file could not be read; the others are looked at all the same.
+    """
     rows: list[Row] = []
     labels: list[str] = []
-    for document in read_services(files):
-        findings = validate(document.manifest)
-        labels.append(document.label)
-        rows += [_row(document.label, "error", finding) for finding in findings.errors]
-        rows += [_row(document.label, "warning", finding) for finding in findings.warnings]
+    for path in files:
+        try:
+            documents = read_services(path)
+        except UnreadableError as error:
+            rows.append(_unreadable(path, error))
+            labels.append(str(path))
+            continue
+        for document in documents:
+            findings = validate(document.manifest)
+            labels.append(document.label)
+            rows += [_row(document.label, "error", finding) for finding in findings.errors]
+            rows += [_row(document.label, "warning", finding) for finding in findings.warnings]
     return _report(labels, rows, as_json=as_json)
 
 
 def validate_pbtxt(files: list[Path], *, as_json: bool) -> int:
-    """Prints what Triton would refuse or get wrong in some config.pbtxt files. Returns the exit code."""
-    rows = [
-        Row(str(path), finding.severity, finding.code, f"line {finding.line}" if finding.line else "", finding.text)
-        for path in files
-        for finding in lint_pbtxt(read_text(path), str(path))
-    ]
+    """Prints what Triton would refuse or get wrong in some config.pbtxt files. Returns the exit code, as above."""
+    rows: list[Row] = []
+    for path in files:
+        try:
+            text = read_text(path)
+        except UnreadableError as error:
+            rows.append(_unreadable(path, error))
+            continue
+        rows += [
+            Row(str(path), finding.severity, finding.code, f"line {finding.line}" if finding.line else "", finding.text)
+            for finding in lint_pbtxt(text, str(path))
+        ]
     return _report([str(path) for path in files], rows, as_json=as_json)
+
+
+def _unreadable(path: Path, error: UnreadableError) -> Row:
+    return Row(str(path), "error", _UNREADABLE, "", str(error))
 
 
 def _row(label: str, severity: str, finding: Finding) -> Row:
@@ -52,12 +74,12 @@ def _row(label: str, severity: str, finding: Finding) -> Row:
     return Row(label, severity, finding.code, finding.field_path, text)
 
 
-def _report(labels: list[str], rows: Iterable[Row], *, as_json: bool) -> int:
-    rows = list(rows)
+def _report(labels: list[str], rows: list[Row], *, as_json: bool) -> int:
     failed = any(row.severity == "error" for row in rows)
+    code = 2 if any(row.code == _UNREADABLE for row in rows) else int(failed)
     if as_json:
         typer.echo(json.dumps({"valid": not failed, "findings": [asdict(row) for row in rows]}, indent=2))
-        return int(failed)
+        return code
     for label in labels:
         mine = [row for row in rows if row.source == label]
         bad = any(row.severity == "error" for row in mine)
@@ -66,4 +88,4 @@ def _report(labels: list[str], rows: Iterable[Row], *, as_json: bool) -> int:
             color = typer.colors.RED if row.severity == "error" else typer.colors.YELLOW
             typer.secho(f"  {row.severity}", fg=color, nl=False)
             typer.echo(f" {row.where}: {row.message} [{row.code}]" if row.where else f" {row.message} [{row.code}]")
-    return int(failed)
+    return code

@@ -101,3 +101,23 @@ def test_a_file_with_control_characters_is_named(tmp_path: Path) -> None:
     assert code == 2
     assert "binary.yaml" in output
     assert "not valid YAML" in output
+
+
+def test_a_file_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+    (tmp_path / "broken.yaml").write_text("a: [")
+    bad = service_file(tmp_path, batching={"maxQueueDelay": "5"})
+    code, output = run("validate", "--output", "json", tmp_path / "absent.yaml", tmp_path / "broken.yaml", bad)
+    findings = json.loads(output)["findings"]
+    assert code == 2
+    assert [finding["code"] for finding in findings][:2] == ["unreadable", "unreadable"]
+    assert "spec.batching.maxQueueDelay" in [finding["where"] for finding in findings]
+
+
+def test_members_of_a_list_are_validated_one_by_one(tmp_path: Path) -> None:
+    members = [SERVICE, {**SERVICE, "metadata": {"name": "code"}, "spec": {"model": {}}}]
+    path = tmp_path / "list.yaml"
+    path.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": members}))
+    code, output = run("validate", path)
+    assert code == 1
+    assert "LLMService/chat: valid" in output
+    assert "LLMService/code: invalid" in output

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -19,6 +20,7 @@ def main() -> int:
     context, values = os.environ.get("CONTEXT", ""), os.environ.get("VALUES", "")
     embedded, keep = not context, bool(os.environ.get("KEEP"))
     terminal = Terminal({"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"})
+    before = "" if embedded else _current_context()
     try:
         if embedded:
             terminal, values = _embedded_cluster(terminal)
@@ -37,7 +39,15 @@ def main() -> int:
         return 130
     finally:
         _clean(terminal, embedded=embedded, keep=keep)
+        if before and before != context:
+            terminal.run(f"kubectl config use-context {before}")
     return 0
+
+
+def _current_context() -> str:
+    """The context that kubectl uses now; empty where there is none."""
+    command = ["kubectl", "config", "current-context"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def _embedded_cluster(terminal: Terminal) -> tuple[Terminal, str]:

@@ -1,7 +1,4 @@
-"""Every example on a real API server: taken, nothing pruned, no warning that is not meant.
-
-As a server-side dry run: an operator that happens to run in this cluster must not start eight models.
-"""
+"""Every example applied to a real API server: taken, nothing pruned, no warning that is not meant."""
 
 from __future__ import annotations
 
@@ -20,8 +17,9 @@ pytestmark = pytest.mark.cluster
 @pytest.mark.parametrize("name", EXPECTED_WARNINGS)
 def test_an_example_is_taken_as_written(policy: Kubectl, name: str) -> None:
     path = EXAMPLES / name
-    result = policy("apply", "--dry-run=server", "-o", "json", "-f", str(path))
+    result = policy("apply", "-o", "json", "-f", str(path))
     assert result.returncode == 0, result.stderr
+    policy.must("delete", "--wait=false", "-f", str(path))
     assert result.stderr.count("Warning:") == len(EXPECTED_WARNINGS[name]), result.stderr
     written = yaml.safe_load(path.read_text())
     assert holds(json.loads(result.stdout)["spec"], written["spec"])

@@ -7,6 +7,7 @@ import re
 from llmservice.api.reasons import Reason
 from llmservice.diagnose.finding import Evidence, Finding
 from llmservice.diagnose.pod import Pod
+from llmservice.workload.names import SECRET_SUFFIX
 
 _MISSING_SECRET = re.compile(r'secret "(?P<name>[^"]+)" not found', re.IGNORECASE)
 _MISSING_KEY = re.compile(r"couldn't find key (?P<key>\S+) in Secret (?P<name>\S+)", re.IGNORECASE)
@@ -58,8 +59,11 @@ def secret_missing(evidence: Evidence) -> Finding | None:
     secret = _MISSING_SECRET.search(text)
     if secret is None:
         return None
-    text = f"Secret {secret['name']!r} is not there: create it in the service's namespace"
-    return Finding(Reason.SECRET_MISSING, text)
+    name = secret["name"].rsplit("/", 1)[-1]
+    if name.endswith(SECRET_SUFFIX) and evidence.pod.name.startswith(name.removesuffix(SECRET_SUFFIX) + "-"):
+        text = f"Secret {name!r}, which the operator writes, is gone: it is written again at once"
+        return Finding(Reason.SECRET_MISSING, text, fault=False)
+    return Finding(Reason.SECRET_MISSING, f"Secret {name!r} is not there: create it in the service's namespace")
 
 
 def volume_missing(evidence: Evidence) -> Finding | None:

@@ -120,6 +120,17 @@ CASES = [
         },
     ),
     Case(
+        "the Secret that the operator writes is gone",
+        Reason.SECRET_MISSING,
+        "it is written again",
+        {
+            "phase": "Pending",
+            "conditions": [SCHEDULED],
+            "containerStatuses": triton(waiting("CreateContainerConfigError", 'secret "chat-triton" not found')),
+        },
+        fault=False,
+    ),
+    Case(
         "a Secret lacks the key",
         Reason.SECRET_MISSING,
         "Secret 'hf' has no key 'token'",

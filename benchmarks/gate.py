@@ -10,18 +10,13 @@ import asyncio
 import statistics
 import time
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Final
 
 import aiohttp
 
 from benchmarks.figures import Figures, quick
-from llmservice.repository.gate_config import GATE_INSTANCES
-from llmservice.repository.render import Role
-from llmservice.signals.scrape import Scraper
-from llmservice.triton.client import TritonClient
-from llmservice.triton.live import GateReloader, Outcome
-from tests.serving.eventually import eventually, eventually_async
+from tests.serving.delay_changes import change_delay
+from tests.serving.eventually import eventually
 from tests.serving.paced_service import NAME, PacedService, paced_service
 from tests.serving.streams import GrpcStream, stream_many
 
@@ -65,29 +60,6 @@ async def reloads(service: PacedService, figures: Figures, steady: float) -> Non
     figures.add("reload_streams_shortened", load.shortened + load.disordered, "requests", 0)
     figures.add("reload_slots_lost", service.total_slots() - service.free_slots(), "slots", 0)
     figures.add("reload_throughput_loss", 100 * (1 - rate / steady), "%")
-
-
-async def change_delay(service: PacedService, count: int) -> list[float]:
-    """Changes the delay `count` times, each when the gate before is gone. Returns the seconds of each load call."""
-    seconds = []
-    async with TritonClient(service.server.grpc_address) as client, aiohttp.ClientSession() as session:
-        scraper = Scraper(session)
-
-        async def old_gate_gone() -> bool:
-            return (await scraper.read(service.server.metrics_url, NAME)).gate_processes == GATE_INSTANCES
-
-        reloader = GateReloader(client, old_gate_gone)
-        for number in range(1, count + 1):
-            config = service.config(Role.GATE, max_queue_delay=timedelta(microseconds=100 * number))
-
-            async def changed(config: object = config) -> bool:
-                change = await reloader.reload(config)
-                if change.outcome is Outcome.APPLIED:
-                    seconds.append(change.seconds)
-                return change.outcome is Outcome.APPLIED
-
-            await eventually_async(changed, 60, f"reload {number}")
-    return seconds
 
 
 async def cancellation(service: PacedService, figures: Figures) -> None:

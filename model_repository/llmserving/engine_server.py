@@ -6,7 +6,6 @@ others only put what happened into its inbox.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import secrets
@@ -23,6 +22,7 @@ from typing import Final
 from llmserving.engine import Engine, FinishReason, Output, Request
 from llmserving.engine_metrics import EngineMetrics
 from llmserving.gate_connection import GateConnection
+from llmserving.listener import Listener
 from llmserving.parameters import MeetingPlace
 from llmserving.protocol import Add, Cancel, FrameReader, Hello, ProtocolError, Step, Welcome, check_version, encode
 from llmserving.server_process import ServerProcess, listens
@@ -85,24 +85,22 @@ class EngineServer:
         place.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         remove_dead_instances(place)
         self.slots = Slots.create(place.slots(self.instance), slots)
-        self._listener = _listen(place, self.instance)
+        self._listener = Listener(place, self.instance, self._accepted)
         self._loop = threading.Thread(target=self._drive, name="engine", daemon=True)
 
     def start(self) -> None:
         """Opens for gates and returns."""
-        threading.Thread(target=self._accept, name="accept", daemon=True).start()
+        self._listener.start()
         self._loop.start()
 
     def stop(self, timeout: float | None = None) -> bool:
         """Ends admission, finishes every sequence, closes the engine. Returns whether that was done in time."""
-        self._place.socket(self.instance).unlink(missing_ok=True)
-        self.slots.end_admission()
+        self.slots.end_admission()  # first: a gate that finds no socket any more must see that this is no death
+        self._listener.hide()
         with self._wake:
             self._draining = True
             self._wake.notify()
         self._loop.join(timeout)
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         for gate in list(self._gates.values()):
             gate.close()
@@ -110,13 +108,8 @@ class EngineServer:
         self._server.see_off()
         return not self._loop.is_alive()
 
-    def _accept(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._welcome, args=(connection,), name="welcome", daemon=True).start()
+    def _accepted(self, connection: socket.socket) -> None:
+        threading.Thread(target=self._welcome, args=(connection,), name="welcome", daemon=True).start()
 
     def _welcome(self, connection: socket.socket) -> None:
         connection.settimeout(HELLO_SECONDS)
@@ -252,11 +245,28 @@ class EngineServer:
     def _audit(self) -> None:
         if self._clock() >= self._next_audit:
             self.slots.audit()
+            self._be_found()
             self._next_audit = self._clock() + AUDIT_SECONDS
+
+    def _be_found(self) -> None:
+        """Publishes socket and table again when someone removed them: the next gate would find no engine."""
+        if self._draining:
+            return
+        try:
+            self.slots.republish()
+            if self._listener.ensure():
+                print(  # noqa: T201
+                    f"llmservice: engine instance {self.instance} listens anew: its socket in {self._place.folder} "
+                    "was removed",
+                    file=sys.stderr,
+                    flush=True,
+                )
+        except OSError as error:
+            self._server.end(f"engine instance {self.instance} cannot listen in {self._place.folder}: {error}")
 
     def _fail(self, error: BaseException) -> None:
         text = f"the engine failed: {type(error).__name__}: {error}"
-        self._place.socket(self.instance).unlink(missing_ok=True)
+        self._listener.hide()
         self._deliver([Output(key=key, finish_reason=FinishReason.ERROR, error=text) for key in list(self._live)])
         for gate in list(self._gates.values()):
             gate.close()
@@ -270,14 +280,3 @@ def remove_dead_instances(place: MeetingPlace) -> None:
         if not listens(place, instance):
             place.socket(instance).unlink(missing_ok=True)
             place.slots(instance).unlink(missing_ok=True)
-
-
-def _listen(place: MeetingPlace, instance: str) -> socket.socket:
-    """A listener whose socket file appears only when it listens, so that a refused connection means a dead engine."""
-    listener = socket.socket(socket.AF_UNIX)
-    fresh = place.folder / f".{instance}.new"
-    listener.bind(str(fresh))
-    listener.listen(MAX_GATES)
-    fresh.chmod(0o600)
-    fresh.rename(place.socket(instance))
-    return listener

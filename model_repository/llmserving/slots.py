@@ -10,6 +10,7 @@ Taking is under a file lock, which the kernel releases when its holder dies; giv
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -85,6 +86,21 @@ class Slots:
     def open(cls, path: Path) -> Self:
         """The table that an engine made. Raises FileNotFoundError and SlotsError."""
         return cls(path, os.open(path, os.O_RDWR | os.O_CLOEXEC))
+
+    def republish(self) -> None:
+        """Puts the table back at its path when someone removed it there. The engine's alone to call. Raises OSError.
+
+        A file without a name cannot be given one again, but the descriptor that holds it can be opened by others of
+        the same user through /proc (proc(5), `/proc/pid/fd`): so a link to it is the table, and not a copy.
+        """
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(self.path.stat(), os.fstat(self._descriptor)):
+                return
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fresh = self.path.with_name(f".{self.path.name}.new")
+        fresh.unlink(missing_ok=True)
+        fresh.symlink_to(f"/proc/{os.getpid()}/fd/{self._descriptor}")
+        fresh.rename(self.path)
 
     def take(self, owner: int, timeout: float = 0.0) -> int | None:
         """One slot for the gate numbered `owner`, None when none was free for `timeout` seconds."""

@@ -69,4 +69,4 @@ def meeting_place() -> Iterator[MeetingPlace]:
     try:
         yield MeetingPlace(folder, "chat")
     finally:
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)

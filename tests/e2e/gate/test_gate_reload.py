@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+import shutil
 
-import aiohttp
 import pytest
 
-from llmservice.repository.gate_config import GATE_INSTANCES
-from llmservice.repository.render import Role
-from llmservice.signals.scrape import Scraper
-from llmservice.triton.client import TritonClient
-from llmservice.triton.live import GateReloader, Outcome
-from tests.serving.eventually import eventually, eventually_async
-from tests.serving.paced_service import NAME, PacedService, paced_service
+from tests.serving.delay_changes import change_delay
+from tests.serving.eventually import eventually
+from tests.serving.paced_service import NAME, paced_service
 from tests.serving.streams import GrpcStream, stream_many
 
 pytestmark = pytest.mark.e2e
@@ -34,7 +29,7 @@ async def test_twenty_delay_changes_under_a_thousand_requests_lose_nothing() -> 
         done.set()
         load, across = await short, await long
 
-        assert reloads == RELOADS
+        assert len(reloads) == RELOADS
         assert load.requests >= REQUESTS
         assert load.whole, load.errors
         assert across.whole, across.errors
@@ -48,7 +43,7 @@ async def test_a_live_stream_stays_with_the_old_gate_until_its_end() -> None:
         assert await asyncio.to_thread(stream.text) == "t0 "
         before = service.processes(NAME)
 
-        assert await change_delay(service, 1) == 1
+        assert len(await change_delay(service, 1)) == 1
 
         assert before < service.processes(NAME), "old and new gate live side by side"
         received = [await asyncio.to_thread(stream.text) for _ in range(100)]
@@ -57,22 +52,13 @@ async def test_a_live_stream_stays_with_the_old_gate_until_its_end() -> None:
         await eventually(lambda: not before & service.processes(NAME), 20, "the old gate gone")
 
 
-async def change_delay(service: PacedService, times: int) -> int:
-    """Changes the delay one after the other, each when the gate before is gone. Returns how many took."""
-    applied = 0
-    async with TritonClient(service.server.grpc_address) as client, aiohttp.ClientSession() as session:
-        scraper = Scraper(session)
+async def test_an_engine_whose_run_directory_was_deleted_serves_the_next_gate() -> None:
+    with paced_service() as service:
+        shutil.rmtree(service.place.folder)
+        await eventually(lambda: bool(service.place.instances()), 20, "the engine's socket again")
 
-        async def old_gate_gone() -> bool:
-            return (await scraper.read(service.server.metrics_url, NAME)).gate_processes == GATE_INSTANCES
+        assert len(await change_delay(service, 1)) == 1
 
-        reloader = GateReloader(client, old_gate_gone)
-        for number in range(1, times + 1):
-            config = service.config(Role.GATE, max_queue_delay=timedelta(microseconds=500 * number))
-
-            async def changed(config: object = config) -> bool:
-                return (await reloader.reload(config)).outcome is Outcome.APPLIED
-
-            await eventually_async(changed, 30, f"reload {number}")
-            applied += 1
-    return applied
+        load = await stream_many(service.server.http_url, 4, 8, 8)
+        assert load.whole, load.errors
+        assert service.free_slots() == service.total_slots() == 18

@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from llmservice.api.status import SignalsStatus
 from llmservice.signals.scrape import Sample
+from llmservice.signals.series import percentile
 
 SOURCE = "Pods"
 
@@ -38,26 +39,6 @@ def columns(before: Reading | None, now: Reading, moment: datetime) -> SignalsSt
         source=SOURCE,
         observed_at=moment,
     )
-
-
-def percentile(counts: Mapping[float, float], quantile: float) -> float | None:
-    """The quantile of cumulative bucket counts, linear inside a bucket as Prometheus does; None without counts.
-
-    In the last bucket, which has no upper end, it is the end of the one before: more is not known.
-    """
-    ends = sorted(counts)
-    total = counts[ends[-1]] if ends else 0.0
-    if total <= 0:
-        return None
-    rank, below_end, below = quantile * total, 0.0, 0.0
-    for end in ends:
-        if counts[end] >= rank:
-            if math.isinf(end):
-                return below_end
-            inside = counts[end] - below
-            return below_end + (end - below_end) * ((rank - below) / inside if inside else 1.0)
-        below_end, below = end, counts[end]
-    return below_end
 
 
 def round_to(value: float, digits: int) -> float:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import aiohttp
-from prometheus_client.parser import text_string_to_metric_families
+
+from llmservice.signals.page import Page
 
 PENDING: Final = "nv_inference_pending_request_count"
 HELD: Final = "llm_gate_held_requests"
@@ -35,24 +36,28 @@ class ScrapeError(RuntimeError):
 
 def parse(text: str, service: str) -> Sample:
     """The sample in a metrics page, for the gate `service` and its engine. What is not on the page is None."""
+    return sample_of(Page.parse(text), service)
+
+
+def sample_of(page: Page, service: str) -> Sample:
+    """The sample in a page that was read."""
     pending: list[float] = []
     held: list[float] = []
     tokens: list[float] = []
     buckets: dict[float, float] = {}
     gates: set[str] = set()
-    for family in text_string_to_metric_families(text):
-        for sample in family.samples:
-            labels = sample.labels
-            if sample.name == PENDING and labels.get("model") == service:
-                pending.append(sample.value)
-            elif sample.name == HELD and labels.get("model", service) == service:
-                held.append(sample.value)
-                gates.add(labels.get("instance", ""))
-            elif sample.name == TOKENS and labels.get("kind") == GENERATED:
-                tokens.append(sample.value)
-            elif sample.name == f"{TIME_TO_FIRST_TOKEN}_bucket" and labels.get("model", service) == service:
-                end = float(labels["le"])
-                buckets[end] = buckets.get(end, 0.0) + sample.value
+    for series, value in page.series:
+        mine = series.label("model") in ("", service)
+        if series.name == PENDING and series.label("model") == service:
+            pending.append(value)
+        elif series.name == HELD and mine:
+            held.append(value)
+            gates.add(series.label("instance"))
+        elif series.name == TOKENS and series.label("kind") == GENERATED:
+            tokens.append(value)
+        elif series.name == f"{TIME_TO_FIRST_TOKEN}_bucket" and mine:
+            end = float(series.label("le"))
+            buckets[end] = buckets.get(end, 0.0) + value
     return Sample(
         waiting=sum(pending) + sum(held) if pending else None,
         generated_tokens=sum(tokens) if tokens else None,
@@ -68,12 +73,20 @@ class Scraper:
         self._session = session
 
     async def read(self, url: str, service: str) -> Sample:
-        """The sample at `url`. Raises ScrapeError when the pod does not answer in time, endlessly, or with nonsense."""
+        """The sample at `url`. Raises ScrapeError."""
+        page = await self.page(url)
+        try:
+            return sample_of(page, service)
+        except ValueError as error:
+            raise ScrapeError(f"{url}: {error}") from error
+
+    async def page(self, url: str) -> Page:
+        """The page at `url`. Raises ScrapeError when the pod does not answer in time, endlessly, or with nonsense."""
         timeout = aiohttp.ClientTimeout(total=SCRAPE_SECONDS)
         try:
             async with self._session.get(url, timeout=timeout) as answer:
                 answer.raise_for_status()
-                return parse(await _text(answer), service)
+                return Page.parse(await _text(answer))
         except (aiohttp.ClientError, TimeoutError, ValueError, KeyError) as error:
             raise ScrapeError(f"{url}: {error or type(error).__name__}") from error
 

@@ -14,7 +14,7 @@ from benchmarks.standin_replicas import MetricsPage
 from llmservice.kube.requests import Answered
 from llmservice.process.metrics import OperatorMetrics
 from llmservice.repository.gate_config import GATE_INSTANCES
-from llmservice.signals.columns import percentile
+from llmservice.signals.series import percentile
 from llmservice.signals.scrape import parse
 
 pytestmark = pytest.mark.unit

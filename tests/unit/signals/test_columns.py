@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from llmservice.signals.columns import Reading, columns, percentile, round_to
+from llmservice.signals.columns import Reading, columns, round_to
 from llmservice.signals.scrape import Sample, ScrapeError, parse
+from llmservice.signals.series import percentile
 from llmservice.signals.watch import INTERVAL, SignalsWatch
 
 pytestmark = pytest.mark.unit

@@ -34,6 +34,7 @@ PROGRAMS = {
 API_TIER = ("openssl", "ip")
 NODE = ("containerd", "runc", "iptables", "conntrack", "/usr/lib/cni/bridge", "ethtool", "socat")
 IMAGES = ("buildah", "debootstrap")
+MONITORING = ("prometheus",)
 
 
 def ensure(settings: Settings, programs: Iterable[str]) -> None:

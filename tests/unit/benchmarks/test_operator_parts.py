@@ -14,8 +14,8 @@ from benchmarks.standin_replicas import MetricsPage
 from llmservice.kube.requests import Answered
 from llmservice.process.metrics import OperatorMetrics
 from llmservice.repository.gate_config import GATE_INSTANCES
-from llmservice.signals.series import percentile
 from llmservice.signals.scrape import parse
+from llmservice.signals.series import percentile
 
 pytestmark = pytest.mark.unit
 

@@ -44,8 +44,10 @@ class TritonPythonModel:
     def _parse(self, request: Any) -> tuple[Prompt, Client] | None:
         client = TritonClient(pb_utils, request.get_response_sender(), self._leading)
         try:
-            return parse_request(read_inputs(pb_utils, request), read_parameters(request)), client
+            prompt = parse_request(read_inputs(pb_utils, request), read_parameters(request))
         except (InvalidRequestError, ShapeError) as error:
             client.fail(str(error), Fault.INVALID_ARG)
             self._metrics.finished(Outcome.INVALID)
             return None
+        client.tells_index = prompt.sampling.n > 1
+        return prompt, client

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llmserving.engine import EngineStatus, Output
-from llmserving.metrics import Counter, MemoryMetrics, Metrics
+from llmserving.metrics import LATENCY_BUCKETS, Counter, MemoryMetrics, Metrics
 
 
 class EngineMetrics:
@@ -13,6 +13,18 @@ class EngineMetrics:
         self._metrics = metrics if metrics is not None else MemoryMetrics()
         self._generated = self._tokens("generated")
         self._prompt = self._tokens("prompt")
+        self._queue = self._metrics.histogram(
+            "llm_engine_queue_seconds", "Seconds a request waited inside the engine", LATENCY_BUCKETS
+        )
+        self._preemptions = self._metrics.counter(
+            "llm_engine_preemptions_total", "Sequences that gave their place away and are computed again"
+        )
+        self._prefix_queries = self._metrics.counter(
+            "llm_engine_prefix_cache_queries_total", "Tokens looked up in the prefix cache"
+        )
+        self._prefix_hits = self._metrics.counter(
+            "llm_engine_prefix_cache_hits_total", "Tokens found in the prefix cache"
+        )
         self._waiting = self._metrics.gauge("llm_engine_waiting_sequences", "Sequences that wait inside the engine")
         self._running = self._metrics.gauge("llm_engine_running_sequences", "Sequences that the engine computes")
         self._kv_cache = self._metrics.gauge("llm_engine_kv_cache_usage_ratio", "Share of KV memory in use")
@@ -26,10 +38,15 @@ class EngineMetrics:
                 "llm_engine_step_seconds_total", "Seconds of computing by batch size", batch_size=size
             ).increment(seconds)
         self._generated.increment(sum(len(output.token_ids) for output in outputs))
-        self._prompt.increment(sum(output.num_input_tokens for output in outputs if output.finish_reason is not None))
+        self._prompt.increment(sum(output.num_input_tokens for output in outputs if output.ends_request))
         self._waiting.set(status.waiting)
         self._running.set(status.running)
         self._kv_cache.set(status.kv_cache_usage)
+        for waited in status.queue_seconds:
+            self._queue.observe(waited)
+        self._preemptions.reach(status.preemptions)
+        self._prefix_queries.reach(status.prefix_cache_queries)
+        self._prefix_hits.reach(status.prefix_cache_hits)
 
     def _tokens(self, kind: str) -> Counter:
         return self._metrics.counter("llm_engine_tokens_total", "Tokens by kind", kind=kind)

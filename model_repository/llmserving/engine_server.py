@@ -232,7 +232,7 @@ class EngineServer:
             live = self._live.get(output.key)
             if live is None:
                 continue
-            if output.finish_reason is not None:
+            if output.ends_request:
                 del self._live[output.key]
                 live.gate.live.pop(live.gate_key, None)
                 self.slots.give(live.slot)

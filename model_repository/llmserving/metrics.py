@@ -34,6 +34,11 @@ class Counter:
         with self._lock:
             self.value += amount
 
+    def reach(self, total: float) -> None:
+        """Raises the sum to `total`, for what is counted elsewhere."""
+        with self._lock:
+            self.value = max(self.value, total)
+
     def fresh(self) -> float:
         """What was added since the last call."""
         with self._lock:

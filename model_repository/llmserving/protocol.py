@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import socket
 import struct
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
-from llmserving.engine import FinishReason, Output, Request, SamplingParameters
+from llmserving.engine import FinishReason, Output, Request, SamplingParameters, TokenLogprob
 
-VERSION: Final = 1
+VERSION: Final = 2
 MAX_FRAME_BYTES: Final = 256 * 1024 * 1024
 
 _LENGTH: Final = struct.Struct("<I")
@@ -147,38 +147,58 @@ def check_version(version: int) -> None:
         raise ProtocolError(f"the other side speaks version {version}, this one {VERSION}; use one release for both")
 
 
+_SAMPLING: Final = tuple(field.name for field in fields(SamplingParameters))
+
+
 def _output_fields(output: Output) -> list[Any]:
-    fields: list[Any] = [output.key, output.text, output.token_ids]
+    """As short as it can be: most outputs are one token of a request's only answer."""
+    values: list[Any] = [output.key, output.text, output.token_ids]
+    if output.finish_reason is None and not output.index and not output.logprobs:
+        return values
+    values += [output.index, [[one.token_id, one.token, one.logprob, one.top] for one in output.logprobs]]
     if output.finish_reason is not None:
-        fields += [
+        values += [
             output.finish_reason.value,
             output.num_input_tokens,
             output.num_output_tokens,
+            output.unfinished,
             output.error,
             output.invalid,
         ]
-    return fields
+    return values
 
 
-def _output(fields: list[Any]) -> Output:
-    key, text, token_ids, *last = fields
-    if not last:
+def _output(values: list[Any]) -> Output:
+    key, text, token_ids, *more = values
+    if not more:
         return Output(key=key, text=text, token_ids=tuple(token_ids))
-    reason, num_input, num_output, error, invalid = last
-    return Output(
+    index, logprobs, *last = more
+    output = Output(
         key=key,
         text=text,
         token_ids=tuple(token_ids),
+        index=index,
+        logprobs=tuple(_logprob(*one) for one in logprobs),
+    )
+    if not last:
+        return output
+    reason, num_input, num_output, unfinished, error, invalid = last
+    return replace(
+        output,
         finish_reason=FinishReason(reason),
         num_input_tokens=num_input,
         num_output_tokens=num_output,
+        unfinished=unfinished,
         error=error,
         invalid=invalid,
     )
 
 
+def _logprob(token_id: int, token: str, logprob: float, top: list[list[Any]]) -> TokenLogprob:
+    return TokenLogprob(token_id, token, logprob, tuple((one[0], one[1], one[2]) for one in top))
+
+
 def _request_fields(request: Request) -> list[Any]:
-    sampling = request.sampling
     return [
         request.key,
         request.prompt,
@@ -186,37 +206,24 @@ def _request_fields(request: Request) -> list[Any]:
         request.priority,
         request.batch,
         request.batch_size,
-        [
-            sampling.max_tokens,
-            sampling.temperature,
-            sampling.top_p,
-            sampling.top_k,
-            sampling.seed,
-            sampling.stop,
-            sampling.stop_token_ids,
-            sampling.ignore_eos,
-        ],
+        request.deadline,
+        [getattr(request.sampling, name) for name in _SAMPLING],
     ]
 
 
-def _request(fields: list[Any]) -> Request:
-    key, prompt, messages, priority, batch, batch_size, sampling = fields
-    max_tokens, temperature, top_p, top_k, seed, stop, stop_token_ids, ignore_eos = sampling
+def _request(values: list[Any]) -> Request:
+    key, prompt, messages, priority, batch, batch_size, deadline, sampling = values
+    chosen = dict(zip(_SAMPLING, sampling, strict=True))
+    for name in ("stop", "stop_token_ids"):
+        chosen[name] = tuple(chosen[name])
+    chosen["logit_bias"] = tuple((token, bias) for token, bias in chosen["logit_bias"])
     return Request(
         key=key,
         prompt=prompt,
         messages=None if messages is None else tuple(messages),
-        sampling=SamplingParameters(
-            max_tokens=max_tokens,
-            temperature=temperature,
-            top_p=top_p,
-            top_k=top_k,
-            seed=seed,
-            stop=tuple(stop),
-            stop_token_ids=tuple(stop_token_ids),
-            ignore_eos=ignore_eos,
-        ),
+        sampling=SamplingParameters(**chosen),
         priority=priority,
         batch=batch,
         batch_size=batch_size,
+        deadline=deadline,
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,21 +20,25 @@ class RecordingClient:
 
     def __init__(self) -> None:
         self.tokens: list[Output] = []
-        self.final: Output | None = None
+        self.finals: Sequence[Output] = ()
         self.error: tuple[str, Fault] | None = None
         self.left = False
         self.ended = threading.Event()
 
     @property
+    def final(self) -> Output | None:
+        return self.finals[0] if self.finals else None
+
+    @property
     def text(self) -> str:
-        return "".join(output.text for output in [*self.tokens, *filter(None, [self.final])])
+        return "".join(output.text for output in [*self.tokens, *self.finals])
 
     def token(self, output: Output) -> None:
         assert not self.ended.is_set()
         self.tokens.append(output)
 
-    def last(self, output: Output) -> None:
-        self.final = output
+    def last(self, outputs: Sequence[Output]) -> None:
+        self.finals = outputs
         self._end()
 
     def fail(self, message: str, fault: Fault) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Protocol
 
@@ -20,10 +21,10 @@ class Client(Protocol):
     """One request's client. One thread at a time may call; nothing may be called after `last`, `fail` or `end`."""
 
     def token(self, output: Output) -> None:
-        """Sends one streamed response."""
+        """Sends one streamed response; the last one of an answer has a finish reason."""
 
-    def last(self, output: Output) -> None:
-        """Sends the last response."""
+    def last(self, outputs: Sequence[Output]) -> None:
+        """Sends the last response: what is left of one answer, or, when nothing was streamed, all answers whole."""
 
     def fail(self, message: str, fault: Fault) -> None:
         """Answers with an error."""

@@ -75,9 +75,7 @@ class Gate:
 
     def admit(self, requests: Sequence[tuple[Prompt, Client]]) -> None:
         """Waits until each request is inside an engine, or was answered. In `Static` and `Dynamic` they go as one."""
-        waiting = [
-            _Waiting(prompt, Stream(client, prompt.stream, self._metrics, self._clock)) for prompt, client in requests
-        ]
+        waiting = [_Waiting(prompt, Stream(client, prompt, self._metrics, self._clock)) for prompt, client in requests]
         self._metrics.held.set(len(waiting))
         if self._mode.runs_batches:
             self._admit_batch(waiting)
@@ -129,6 +127,7 @@ class Gate:
                 sampling=prompt.sampling,
                 batch=batch,
                 batch_size=len(wanted),
+                deadline=one.stream.deadline,
             )
             one.stream.next_look = self._clock() + LOOK_SECONDS
             admissions.append((slot, request, one.stream))

@@ -119,7 +119,7 @@ class Link:
         stream = self._live.get(output.key)
         if stream is None:
             return
-        if output.finish_reason is not None:
+        if output.ends_request:
             del self._live[output.key]
         try:
             stream.take(output)

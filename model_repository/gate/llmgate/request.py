@@ -11,6 +11,10 @@ from llmserving.engine import SamplingParameters
 
 MAX_TOKENS_LIMIT: Final = 1_048_576
 MAX_STOPS: Final = 64
+MAX_BIASES: Final = 1024
+MAX_ANSWERS: Final = 128
+MAX_LOGPROBS: Final = 20
+DAY_MS: Final = 86_400_000
 
 
 class InvalidRequestError(ValueError):
@@ -19,12 +23,16 @@ class InvalidRequestError(ValueError):
 
 @dataclass(frozen=True)
 class Prompt:
-    """A parsed request: exactly one of `text` and `messages` is set."""
+    """A parsed request: exactly one of `text` and `messages` is set.
+
+    `deadline_ms` counts from when the gate got the request.
+    """
 
     text: str | None
     messages: tuple[dict[str, str], ...] | None
     stream: bool
     sampling: SamplingParameters
+    deadline_ms: int | None = None
 
 
 def parse_request(inputs: Mapping[str, Any], parameters: Mapping[str, Any]) -> Prompt:
@@ -45,19 +53,31 @@ def parse_request(inputs: Mapping[str, Any], parameters: Mapping[str, Any]) -> P
     both = sorted(given.keys() & parameters.keys())
     if both:
         raise InvalidRequestError(f"{both[0]}: is in sampling_parameters and a request parameter; send it once")
+    values = _read({**given, **parameters})
+    deadline_ms = values.pop("deadline_ms", None)
     return Prompt(
         text=text,
         messages=messages,
         stream=bool(inputs.get("stream", False)),
-        sampling=_sampling({**given, **parameters}),
+        sampling=_sampling(values),
+        deadline_ms=deadline_ms,
     )
 
 
-def _sampling(values: Mapping[str, Any]) -> SamplingParameters:
+def _read(values: Mapping[str, Any]) -> dict[str, Any]:
     unknown = sorted(values.keys() - _READERS.keys())
     if unknown:
         raise InvalidRequestError(f"{unknown[0]}: no such sampling parameter; known are {', '.join(_READERS)}")
-    return SamplingParameters(**{key: _READERS[key](key, value) for key, value in values.items()})
+    return {key: _READERS[key](key, value) for key, value in values.items()}
+
+
+def _sampling(values: Mapping[str, Any]) -> SamplingParameters:
+    sampling = SamplingParameters(**values)
+    if sampling.min_tokens > sampling.max_tokens:
+        raise InvalidRequestError(
+            f"min_tokens: {sampling.min_tokens} is more than max_tokens, which is {sampling.max_tokens}"
+        )
+    return sampling
 
 
 def _integer(minimum: int, maximum: int) -> Callable[[str, Any], int]:
@@ -87,6 +107,25 @@ def _flag(key: str, value: Any) -> bool:
     return value
 
 
+def _logprobs(key: str, value: Any) -> int | None:
+    return None if value is None else _integer(0, MAX_LOGPROBS)(key, value)
+
+
+def _logit_bias(key: str, value: Any) -> tuple[tuple[int, float], ...]:
+    if not isinstance(value, dict) or len(value) > MAX_BIASES:
+        raise InvalidRequestError(
+            f'{key}: must be a JSON object of at most {MAX_BIASES} token ids with numbers, such as {{"42": -100}}'
+        )
+    read_token, read_bias = _integer(0, 2**31 - 1), _number(-100, 100)
+    return tuple(
+        (
+            read_token(f"{key}[{token}]", int(token) if token.isascii() and token.isdigit() else token),
+            read_bias(f"{key}[{token}]", bias),
+        )
+        for token, bias in value.items()
+    )
+
+
 def _seed(key: str, value: Any) -> int | None:
     return None if value is None else _integer(0, 2**63 - 1)(key, value)
 
@@ -110,10 +149,19 @@ _READERS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "temperature": _number(0, 100),
     "top_p": _number(0, 1, open_below=True),
     "top_k": _integer(0, 2**31 - 1),
+    "min_p": _number(0, 1),
     "seed": _seed,
     "stop": _stop,
     "stop_token_ids": _token_ids,
     "ignore_eos": _flag,
+    "min_tokens": _integer(0, MAX_TOKENS_LIMIT),
+    "repetition_penalty": _number(0, 100, open_below=True),
+    "presence_penalty": _number(-2, 2),
+    "frequency_penalty": _number(-2, 2),
+    "logit_bias": _logit_bias,
+    "logprobs": _logprobs,
+    "n": _integer(1, MAX_ANSWERS),
+    "deadline_ms": _integer(1, DAY_MS),
 }
 
 

@@ -8,12 +8,14 @@ from dataclasses import replace
 
 from llmgate.client import Client, Fault
 from llmgate.gate_metrics import GateMetrics, Outcome
+from llmgate.request import Prompt
 from llmserving.engine import FinishReason, Output
 
 
 class Stream:
-    """Relays what the engine gives to the client, token by token or, without `streaming`, all at the end.
+    """Relays what the engine gives to the client, token by token or, without `prompt.stream`, all at the end.
 
+    A request may have several answers: streamed, each response belongs to one of them; else the last holds all.
     `take` and `fail` belong to one thread, `client_left` to another: the lock keeps a look for cancellation away from
     a response that ends the stream, since Triton frees what the look needs.
     """
@@ -21,19 +23,21 @@ class Stream:
     def __init__(
         self,
         client: Client,
-        streaming: bool,
+        prompt: Prompt,
         metrics: GateMetrics,
         clock: Callable[[], float],
     ) -> None:
         self.client = client
         self.ended = False
         self.next_look = 0.0
-        self._streaming = streaming
+        self._streaming = prompt.stream
+        self._answers = prompt.sampling.n
         self._metrics = metrics
         self._clock = clock
         self._lock = threading.Lock()
-        self._parts: list[Output] = []
+        self._parts: list[list[Output]] = [[] for _ in range(self._answers)]
         self._arrived = clock()
+        self.deadline = None if prompt.deadline_ms is None else self._arrived + prompt.deadline_ms / 1000
         self._first_token = 0.0
         self._tokens = 0
 
@@ -49,19 +53,19 @@ class Stream:
                 self._metrics.time_to_first_token.observe(self._first_token - self._arrived)
             self._tokens += len(output.token_ids)
         match output.finish_reason:
-            case None:
-                if self._streaming:
-                    self.client.token(output)
-                else:
-                    self._parts.append(output)
             case FinishReason.CANCELLED:
                 self._end(self.client.end, Outcome.CANCELLED)
             case FinishReason.ERROR:
                 self.fail(output.error, Fault.INVALID_ARG if output.invalid else Fault.INTERNAL)
-            case FinishReason.STOP | FinishReason.LENGTH:
-                whole = output if self._streaming else _joined([*self._parts, output])
+            case _ if output.ends_request:
+                self._parts[output.index].append(output)
+                whole = [output] if self._streaming else [_joined(parts) for parts in self._parts]
                 self._end(lambda: self.client.last(whole), Outcome.COMPLETED)
                 self._count_latency()
+            case _ if self._streaming:
+                self.client.token(output)
+            case _:
+                self._parts[output.index].append(output)
 
     def fail(self, message: str, fault: Fault) -> None:
         """Answers with an error and ends the stream."""
@@ -88,14 +92,16 @@ class Stream:
     def _count_latency(self) -> None:
         now = self._clock()
         self._metrics.request_latency.observe(now - self._arrived)
-        if self._tokens > 1:
-            self._metrics.time_per_output_token.observe((now - self._first_token) / (self._tokens - 1))
+        each = self._tokens / self._answers
+        if each > 1:
+            self._metrics.time_per_output_token.observe((now - self._first_token) / (each - 1))
 
 
 def _joined(parts: list[Output]) -> Output:
-    """One output with the text and tokens of all."""
+    """One output with the text and tokens of an answer's parts."""
     return replace(
         parts[-1],
         text="".join(part.text for part in parts),
         token_ids=tuple(token for part in parts for token in part.token_ids),
+        logprobs=tuple(logprob for part in parts for logprob in part.logprobs),
     )

@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from llmgate.client import Fault
-from llmserving.engine import Output
+from llmserving.engine import Output, TokenLogprob
 
 INPUTS: Final = ("text_input", "messages", "stream", "sampling_parameters")
 
 
 class TritonClient:
-    """One request's response sender. `pb_utils` is Triton's module; `leading` the shape of its batch dimension."""
+    """One request's response sender. `pb_utils` is Triton's module; `leading` the shape of its batch dimension.
+
+    `tells_index` adds to every response which answer it belongs to; set it when there are several.
+    """
 
     def __init__(self, pb_utils: Any, sender: Any, leading: tuple[int, ...]) -> None:
         self._pb_utils = pb_utils
         self._sender = sender
         self._leading = leading
+        self.tells_index = False
 
     def token(self, output: Output) -> None:
         """See `Client`."""
-        self._sender.send(self._response(output))
+        self._sender.send(self._response([output]))
 
-    def last(self, output: Output) -> None:
+    def last(self, outputs: Sequence[Output]) -> None:
         """See `Client`."""
-        response = self._response(
-            output,
-            self._text("finish_reason", str(output.finish_reason)),
-            self._count("num_input_tokens", output.num_input_tokens),
-            self._count("num_output_tokens", output.num_output_tokens),
-        )
-        self._sender.send(response, flags=self._pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+        self._sender.send(self._response(outputs), flags=self._pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
     def fail(self, message: str, fault: Fault) -> None:
         """See `Client`."""
@@ -49,17 +48,49 @@ class TritonClient:
         """See `Client`."""
         return bool(self._sender.is_cancelled())
 
-    def _response(self, output: Output, *more: Any) -> Any:
-        token_ids = np.array(output.token_ids, dtype=np.int32).reshape((*self._leading, -1))
-        tensors = [self._text("text_output", output.text), self._pb_utils.Tensor("token_ids", token_ids), *more]
+    def _response(self, outputs: Sequence[Output]) -> Any:
+        """One value for each output; token ids of several are laid end to end, `num_output_tokens` tells them apart."""
+        token_ids = np.array([token for output in outputs for token in output.token_ids], dtype=np.int32)
+        tensors = [
+            self._texts("text_output", [output.text for output in outputs]),
+            self._pb_utils.Tensor("token_ids", token_ids.reshape((*self._leading, -1))),
+        ]
+        if self.tells_index:
+            tensors.append(self._counts("index", [output.index for output in outputs]))
+        if any(output.logprobs for output in outputs):
+            tensors.append(self._texts("logprobs", [logprobs_json(output.logprobs) for output in outputs]))
+        if outputs[0].finish_reason is not None:
+            tensors += [
+                self._texts("finish_reason", [str(output.finish_reason) for output in outputs]),
+                self._counts("num_input_tokens", [outputs[0].num_input_tokens]),
+                self._counts("num_output_tokens", [output.num_output_tokens for output in outputs]),
+            ]
         return self._pb_utils.InferenceResponse(tensors)
 
-    def _text(self, name: str, text: str) -> Any:
-        value = np.array([text.encode("utf-8", "replace")], dtype=np.object_)
-        return self._pb_utils.Tensor(name, value.reshape((*self._leading, 1)))
+    def _texts(self, name: str, texts: Sequence[str]) -> Any:
+        values = np.array([text.encode("utf-8", "replace") for text in texts], dtype=np.object_)
+        return self._pb_utils.Tensor(name, values.reshape((*self._leading, -1)))
 
-    def _count(self, name: str, value: int) -> Any:
-        return self._pb_utils.Tensor(name, np.full((*self._leading, 1), value, dtype=np.uint32))
+    def _counts(self, name: str, values: Sequence[int]) -> Any:
+        return self._pb_utils.Tensor(name, np.array(values, dtype=np.uint32).reshape((*self._leading, -1)))
+
+
+def logprobs_json(logprobs: Sequence[TokenLogprob]) -> str:
+    """The tokens of a response with their log probabilities, named as in OpenAI's API."""
+    return json.dumps(
+        [
+            {
+                "token_id": one.token_id,
+                "token": one.token,
+                "logprob": one.logprob,
+                "top_logprobs": [
+                    {"token_id": token_id, "token": token, "logprob": logprob} for token_id, token, logprob in one.top
+                ],
+            }
+            for one in logprobs
+        ],
+        ensure_ascii=False,
+    )
 
 
 class ShapeError(ValueError):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import random
+import time
+from collections.abc import Callable
 
 import torch
 
@@ -19,6 +22,8 @@ from llmtorch.sequence import Sequence
 from llmtorch.stop_strings import StopStrings
 from llmtorch.tokenizer import Detokenizer, TextTokenizer, end_tokens
 
+PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
+
 
 class RequestError(ValueError):
     """A request that cannot be served; the message says why and what to send instead."""
@@ -31,7 +36,7 @@ class TorchEngine:
     an Output of that request.
     """
 
-    def __init__(self, options: EngineOptions) -> None:
+    def __init__(self, options: EngineOptions, clock: Callable[[], float] = time.monotonic) -> None:
         torch.set_num_threads(options.threads or processor_count())
         self._options = options
         self._device = choose_device(options.device)
@@ -48,6 +53,8 @@ class TorchEngine:
         self._end_tokens = end_tokens(options.model_path, self._tokenizer)
         self._live: dict[int, Sequence] = {}
         self._answers: list[Output] = []
+        self._deadlines: list[tuple[float, int, Sequence]] = []
+        self._clock = clock
         self._arrivals = 0
         self._step_sequences = 0
 
@@ -69,6 +76,8 @@ class TorchEngine:
             return
         self._live[request.key] = sequence
         self._scheduler.add(sequence, request.batch_size)
+        if request.deadline is not None:
+            heapq.heappush(self._deadlines, (request.deadline, sequence.arrival, sequence))
 
     def cancel(self, key: int) -> None:
         """Ends a request at once and frees its blocks; the next `step` says so."""
@@ -77,11 +86,13 @@ class TorchEngine:
             self._answers.append(self._finish(sequence, FinishReason.CANCELLED))
 
     def has_work(self) -> bool:
-        """Whether `step` would do anything: sequences to run, or answers to give."""
-        return bool(self._answers) or self._scheduler.has_work()
+        """Whether `step` would do anything: sequences to run, answers to give, or deadlines that passed."""
+        overdue = bool(self._deadlines) and self._deadlines[0][0] <= self._clock()
+        return bool(self._answers) or overdue or self._scheduler.has_work()
 
     def step(self) -> list[Output]:
         """One iteration of the model over what the scheduler chose."""
+        self._end_overdue()
         outputs, self._answers = self._answers, []
         chunks = self._scheduler.schedule()
         self._step_sequences = len(chunks)
@@ -99,6 +110,13 @@ class TorchEngine:
             chunk.sequence.num_computed += chunk.count
         outputs += [self._advance(sequence, token) for sequence, token in zip(giving, tokens, strict=True)]
         return outputs
+
+    def _end_overdue(self) -> None:
+        now = self._clock()
+        while self._deadlines and self._deadlines[0][0] <= now:
+            _, _, sequence = heapq.heappop(self._deadlines)
+            if self._live.get(sequence.key) is sequence:
+                self._answers.append(self._finish(sequence, FinishReason.DEADLINE, flush=True))
 
     def close(self) -> None:
         """Forgets everything; the memory goes with the engine."""
@@ -228,3 +246,6 @@ def check_sampling(sampling: SamplingParameters) -> None:
     for holds, message in bounds:
         if not holds:
             raise RequestError(message)
+    for name in ("n", "min_p", "min_tokens", "logit_bias", "logprobs", *PENALTIES):
+        if getattr(sampling, name) != getattr(SamplingParameters(), name):
+            raise RequestError(f"{name}: the torch engine does not know it in this version: leave it out")

@@ -32,12 +32,15 @@ _INPUTS: Final = (
     ("sampling_parameters", "TYPE_STRING"),
 )
 _OUTPUTS: Final = (
-    ("text_output", "TYPE_STRING", 1),
+    ("text_output", "TYPE_STRING", -1),
     ("token_ids", "TYPE_INT32", -1),
-    ("finish_reason", "TYPE_STRING", 1),
+    ("index", "TYPE_UINT32", -1),
+    ("logprobs", "TYPE_STRING", -1),
+    ("finish_reason", "TYPE_STRING", -1),
     ("num_input_tokens", "TYPE_UINT32", 1),
-    ("num_output_tokens", "TYPE_UINT32", 1),
+    ("num_output_tokens", "TYPE_UINT32", -1),
 )
+"""Of any length where a response may carry several answers."""
 
 
 def gate_config(service: LLMService, plan: CapacityPlan, knobs: Knobs, paths: Paths) -> Any:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmserving.engine import FinishReason, Output, Request, SamplingParameters
+from llmserving.engine import FinishReason, Output, Request, SamplingParameters, TokenLogprob
 from llmserving.protocol import (
     Add,
     Bye,
@@ -37,9 +37,26 @@ samplings = st.builds(
     stop=st.lists(texts, max_size=3).map(tuple),
     stop_token_ids=ids,
     ignore_eos=st.booleans(),
+    logit_bias=st.lists(st.tuples(keys, st.floats(-9, 9)), max_size=3).map(tuple),
+    logprobs=st.none() | keys,
+    n=keys,
 )
-requests = st.builds(Request, key=keys, prompt=texts, sampling=samplings, batch=st.none() | keys, priority=keys)
-outputs = st.builds(Output, key=keys, text=texts, token_ids=ids) | st.builds(
+logprobs = st.lists(
+    st.builds(
+        TokenLogprob, keys, texts, st.floats(-9, 0), st.lists(st.tuples(keys, texts, st.floats(-9, 0))).map(tuple)
+    ),
+    max_size=3,
+).map(tuple)
+requests = st.builds(
+    Request,
+    key=keys,
+    prompt=texts,
+    sampling=samplings,
+    batch=st.none() | keys,
+    priority=keys,
+    deadline=st.none() | st.floats(0, 1e9),
+)
+outputs = st.builds(Output, key=keys, text=texts, token_ids=ids, index=keys, logprobs=logprobs) | st.builds(
     Output,
     key=keys,
     text=texts,
@@ -47,6 +64,9 @@ outputs = st.builds(Output, key=keys, text=texts, token_ids=ids) | st.builds(
     finish_reason=st.sampled_from(FinishReason),
     num_input_tokens=keys,
     num_output_tokens=keys,
+    index=keys,
+    logprobs=logprobs,
+    unfinished=keys,
     error=texts,
     invalid=st.booleans(),
 )

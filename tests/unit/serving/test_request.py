@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -30,11 +31,25 @@ def test_every_sampling_parameter_comes_as_json() -> None:
         "stop": ["a", "b"],
         "stop_token_ids": [2],
         "ignore_eos": True,
+        "min_p": 0.1,
+        "min_tokens": 2,
+        "repetition_penalty": 1.1,
+        "presence_penalty": -2,
+        "frequency_penalty": 0.25,
+        "logit_bias": {"42": -100, "7": 0.5},
+        "logprobs": 3,
+        "n": 2,
     }
 
     parsed = parse_request({"text_input": b"x", "sampling_parameters": json.dumps(values).encode()}, {})
 
-    assert parsed.sampling == SamplingParameters(7, 0.0, 0.5, 40, 3, ("a", "b"), (2,), True)
+    told = {"stop": ("a", "b"), "stop_token_ids": (2,), "logit_bias": ((42, -100.0), (7, 0.5))}
+    assert parsed.sampling == SamplingParameters(**(values | told))  # type: ignore[arg-type]
+    assert values.keys() == {field.name for field in dataclasses.fields(SamplingParameters)}
+
+
+def test_a_deadline_is_no_sampling_parameter() -> None:
+    assert parse_request({"text_input": b"x"}, {"deadline_ms": 1500}).deadline_ms == 1500
 
 
 def test_sampling_parameters_come_as_request_parameters_too() -> None:
@@ -77,6 +92,12 @@ def test_messages_are_kept_in_order() -> None:
         ({"text_input": b"x"}, {"temperature": "hot"}, "temperature: must be a number"),
         ({"text_input": b"x"}, {"temperature": float("nan")}, "temperature: must be a number"),
         ({"text_input": b"x"}, {"top_p": 0}, "top_p: must be a number above 0 to 1"),
+        ({"text_input": b"x"}, {"n": 0}, "n: must be a whole number from 1"),
+        ({"text_input": b"x"}, {"min_tokens": 17}, "min_tokens: 17 is more than max_tokens, which is 16"),
+        ({"text_input": b"x"}, {"logit_bias": [1]}, "logit_bias: must be a JSON object"),
+        ({"text_input": b"x"}, {"logit_bias": {"the": 1}}, "logit_bias[the]: must be a whole number"),
+        ({"text_input": b"x"}, {"logit_bias": {"3": "x"}}, "logit_bias[3]: must be a number from -100"),
+        ({"text_input": b"x"}, {"deadline_ms": 0}, "deadline_ms: must be a whole number from 1"),
         ({"text_input": b"x"}, {"top_k": -1}, "top_k: must be a whole number from 0"),
         ({"text_input": b"x"}, {"seed": -1}, "seed: must be a whole number from 0"),
         ({"text_input": b"x"}, {"stop": [""]}, "stop: must be a string or a list"),

@@ -188,6 +188,23 @@ def test_when_the_model_fails_its_sequences_end_and_the_engine_goes_on(
     assert len(run(engine, greedy(2, "Once"))[2].tokens) == 12
 
 
+def test_at_its_deadline_a_request_ends_with_what_it_has(tiny_llama: Path) -> None:
+    now = [100.0]
+    engine = engine_on(tiny_llama, clock=lambda: now[0], max_sequences=1)
+    answers: dict[int, Answer] = defaultdict(Answer)
+    for key in (1, 2):
+        engine.add(replace(greedy(key, "Once upon", max_tokens=100, ignore_eos=True), deadline=103.0))
+    for now[0] in (101.0, 102.0, 103.0):
+        assert engine.has_work()
+        collect(engine.step(), answers)
+    assert [len(answers[key].tokens) for key in (1, 2)] == [2, 0]
+    for answer in answers.values():
+        assert answer.last is not None
+        assert (answer.reason, answer.last.num_output_tokens) == (FinishReason.DEADLINE, len(answer.tokens))
+    assert not engine.has_work()
+    assert engine.status().kv_cache_usage == 0
+
+
 def test_in_mode_none_one_runs_at_a_time(tiny_llama: Path) -> None:
     engine = engine_on(tiny_llama, mode=Mode.NONE)
     for key in range(3):

@@ -114,6 +114,43 @@ def run(
     raise typer.Exit(run_service(file, Overrides(mode, backend, delay), ports, fleet, log))
 
 
+@app.command("openai")
+def openai_command(
+    model: Annotated[str, typer.Option(help="The gate's name in Triton: the service's.", show_default=False)],
+    triton: Annotated[str, typer.Option(help="host:port of Triton's gRPC endpoint.")] = "127.0.0.1:8001",
+    served_name: Annotated[
+        list[str] | None, typer.Option(help="A name that clients use; repeatable. The model's when omitted.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address to serve on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the API.")] = 8003,
+    admin_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of health and metrics.")] = 8004,
+    api_keys: Annotated[Path | None, typer.Option(help="Folder with API keys, one a file.")] = None,
+    tls: Annotated[Path | None, typer.Option(help="Folder with tls.crt and tls.key.")] = None,
+    max_request_bytes: Annotated[int, typer.Option(min=1, help="Larger requests are refused.")] = 8 << 20,
+    request_seconds: Annotated[float, typer.Option(min=0.001, help="How long an answer may take.")] = 600.0,
+    drain_seconds: Annotated[float, typer.Option(min=0, help="How long answers have to end at SIGTERM.")] = 300.0,
+    log_level: Annotated[LogLevel, typer.Option(case_sensitive=False, help="How much is told.")] = LogLevel.INFO,
+) -> None:
+    """Serve OpenAI's API in front of a Triton (what runs beside it in a pod)."""
+    from llmservice.cli.openai import serve_openai
+    from llmservice.openai.settings import EndpointSettings
+
+    settings = EndpointSettings(
+        triton=triton,
+        model=model,
+        names=tuple(served_name or [model]),
+        host=host,
+        port=port,
+        admin_port=admin_port,
+        api_keys=api_keys,
+        tls=tls,
+        max_request_bytes=max_request_bytes,
+        request_seconds=request_seconds,
+        drain_seconds=drain_seconds,
+    )
+    raise typer.Exit(serve_openai(settings, log_level.value))
+
+
 @app.command()
 def crds() -> None:
     """Print the CustomResourceDefinition, ready for `kubectl apply --server-side -f -`."""

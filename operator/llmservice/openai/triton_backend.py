@@ -1,0 +1,66 @@
+"""Answers from the gate over Triton's gRPC protocol, one stream a request: cancelling the stream ends the request."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Final, Self
+
+import grpc  # type: ignore[import-untyped]
+from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[import-untyped]
+
+from llmservice.openai.errors import of_triton
+from llmservice.openai.generation import Generation, Part
+from llmservice.openai.tensors import decode, encode
+
+READY_SECONDS: Final = 2.0
+_OPTIONS: Final = (
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+    # Triton's container may start again inside its pod, and its first look counts.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+)
+_STATUS_CODES: Final = (("triton_grpc_error", "true"),)
+"""Asks Triton to end a stream with a status code instead of words only (server 24.08)."""
+
+
+class TritonBackend:
+    """The gate `model` of the Triton at `address` (`host:port` of its gRPC endpoint), as an async context manager."""
+
+    def __init__(self, address: str, model: str) -> None:
+        self._model = model
+        self._channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
+        self._stub = service_pb2_grpc.GRPCInferenceServiceStub(self._channel)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._channel.close(grace=None)
+
+    async def generate(self, generation: Generation) -> AsyncIterator[Part]:
+        """See `Backend`."""
+        call = self._stub.ModelStreamInfer(_only(encode(self._model, generation)), metadata=_STATUS_CODES)
+        try:
+            async for answer in call:
+                if answer.error_message:
+                    raise of_triton("", answer.error_message)
+                for part in decode(answer.infer_response):
+                    yield part
+        except grpc.aio.AioRpcError as error:
+            raise of_triton(error.code().name, error.details() or "") from error
+        finally:
+            call.cancel()
+
+    async def ready(self) -> bool:
+        """See `Backend`."""
+        try:
+            request = service_pb2.ModelReadyRequest(name=self._model)
+            return bool((await self._stub.ModelReady(request, timeout=READY_SECONDS)).ready)
+        except grpc.aio.AioRpcError:
+            return False
+
+
+async def _only(request: Any) -> AsyncIterator[Any]:
+    yield request

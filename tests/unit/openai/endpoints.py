@@ -1,0 +1,41 @@
+"""An endpoint over a fake gate, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from llmservice.local.tritonserver import free_ports
+from llmservice.openai.routes import Endpoint
+from llmservice.openai.server import serving
+from llmservice.openai.settings import EndpointSettings
+from tests.openai_contract.registry import MODEL, Served
+from tests.unit.openai.fake_gate import FakeGate, serve
+
+
+@dataclass(frozen=True)
+class Running:
+    """Both ends, and where they listen."""
+
+    gate: FakeGate
+    endpoint: Endpoint
+    served: Served
+    admin_url: str
+
+
+@asynccontextmanager
+async def running(gate: FakeGate | None = None, **settings: Any) -> AsyncIterator[Running]:
+    """Starts both, with `settings` in the place of the usual ones."""
+    gate = gate or FakeGate()
+    port, admin_port = free_ports(2)
+
+    async def idle() -> bool:
+        return gate.running == 0
+
+    async with serve(gate) as address:
+        usual = EndpointSettings(address, MODEL, (MODEL,), port=port, admin_port=admin_port)
+        async with serving(replace(usual, **settings)) as endpoint:
+            served = Served(f"http://127.0.0.1:{port}", idle)
+            yield Running(gate, endpoint, served, f"http://127.0.0.1:{admin_port}")

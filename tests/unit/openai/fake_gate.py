@@ -1,0 +1,155 @@
+# ruff: noqa: N802 - the methods have the names of the protocol
+"""A gate in memory behind a real gRPC server: it answers as SmolLM2 does to what the cases ask.
+
+How it streams, ends and refuses is what was measured on tritonserver 2.51; the cases of tests/openai_contract run on
+both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc  # type: ignore[import-untyped]
+from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[import-untyped]
+
+from tests.openai_contract.registry import INPUT_TOKENS, MAX_LENGTH, MODEL, NARROW_LEVEL, QUESTION
+
+ANSWER = ["The", " capital", " of", " France", " is", " Paris", ".", ""]
+SLOTS = 2
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request as the gate reads it."""
+
+    prompt: str
+    stream: bool
+    sampling: dict[str, Any]
+    parameters: dict[str, int]
+
+
+@dataclass
+class FakeGate(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]
+    """`asked` keeps every request. `breaks_after` ends a stream with an error after so many tokens."""
+
+    asked: list[Asked] = field(default_factory=list)
+    running: int = 0
+    waiting: int = 0
+    token_seconds: float = 0.001
+    breaks_after: int | None = None
+    ready: bool = True
+    slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(SLOTS))
+
+    async def ModelReady(self, request: Any, context: Any) -> Any:
+        return service_pb2.ModelReadyResponse(ready=self.ready and request.name == MODEL)
+
+    async def ModelStreamInfer(self, requests: Any, context: Any) -> AsyncIterator[Any]:
+        request = await anext(aiter(requests))
+        asked = _read(request)
+        self.asked.append(asked)
+        if not self.ready:
+            yield _words(f"Request for unknown model: '{request.model_name}' has no available versions")
+            return
+        if asked.parameters.get("priority") == NARROW_LEVEL and self.waiting > 1:
+            yield _words("[request id: <id_unknown>] Exceeds maximum queue size")
+            return
+        await _refuse(asked, context)
+        self.waiting += 1
+        try:
+            await self.slots.acquire()
+        finally:
+            self.waiting -= 1
+        self.running += 1
+        try:
+            async for response in self._answer(asked, context):
+                yield response
+        finally:
+            self.running -= 1
+            self.slots.release()
+
+    async def _answer(self, asked: Asked, context: Any) -> AsyncIterator[Any]:
+        tokens, reason = _tokens(asked)
+        for number, token in enumerate(tokens):
+            await asyncio.sleep(self.token_seconds)
+            if number == self.breaks_after:
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "engine instance 1 ended")
+            if asked.stream and number < len(tokens) - 1:
+                yield _response([token])
+        last = tokens[-1:] if asked.stream else tokens
+        yield _response(last, reason, INPUT_TOKENS if QUESTION in asked.prompt else 2, len(tokens))
+
+
+def _tokens(asked: Asked) -> tuple[list[str], str]:
+    """The tokens of the answer and why it ends: the known one, else numbers that depend on prompt and seed."""
+    most = asked.sampling["max_tokens"]
+    tokens = ANSWER
+    if QUESTION not in asked.prompt or asked.sampling.get("ignore_eos"):
+        word = hashlib.sha256(f"{asked.prompt}{asked.sampling.get('seed')}".encode()).hexdigest()[:4]
+        tokens = [f" {word}{number}" for number in range(most)]
+    for stop in asked.sampling.get("stop", []):
+        tokens = "".join(tokens).partition(stop)[0].replace(" ", "\0 ").split("\0")
+    return tokens[:most], "length" if len(tokens) >= most else "stop"
+
+
+async def _refuse(asked: Asked, context: Any) -> None:
+    words = ""
+    if len(asked.prompt.split()) > MAX_LENGTH:
+        words = f"the prompt is too long (spec.model.maxLength {MAX_LENGTH}): send a shorter one"
+    if "no-token" in asked.sampling.get("logit_bias", {}):
+        words = "logit_bias[no-token]: must be a whole number from 0 to 2147483647, not 'no-token'"
+    if words:
+        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, words)
+
+
+def _read(request: Any) -> Asked:
+    raw = dict(zip((tensor.name for tensor in request.inputs), request.raw_input_contents, strict=True))
+    text = raw["text_input"] if "text_input" in raw else raw["messages"]
+    parameters = {
+        name: getattr(value, value.WhichOneof("parameter_choice")) for name, value in request.parameters.items()
+    }
+    sampling = json.loads(raw["sampling_parameters"][4:])
+    return Asked(text[4:].decode(), raw["stream"] == b"\1", sampling, parameters)
+
+
+def _response(tokens: list[str], reason: str | None = None, input_tokens: int = 0, output_tokens: int = 0) -> Any:
+    response = service_pb2.ModelStreamInferResponse()
+    _add(response, "text_output", _text("".join(tokens)))
+    _add(response, "token_ids", bytes(4 * len(tokens)))
+    if reason is not None:
+        _add(response, "finish_reason", _text(reason))
+        _add(response, "num_input_tokens", struct.pack("<I", input_tokens))
+        _add(response, "num_output_tokens", struct.pack("<I", output_tokens))
+    return response
+
+
+def _add(response: Any, name: str, raw: bytes) -> None:
+    response.infer_response.outputs.add(name=name)
+    response.infer_response.raw_output_contents.append(raw)
+
+
+def _text(text: str) -> bytes:
+    return struct.pack("<I", len(text.encode())) + text.encode()
+
+
+def _words(message: str) -> Any:
+    return service_pb2.ModelStreamInferResponse(error_message=message)
+
+
+@asynccontextmanager
+async def serve(gate: FakeGate) -> AsyncIterator[str]:
+    """Serves `gate`; gives its address."""
+    server = grpc.aio.server()
+    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(gate, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        await server.stop(None)

@@ -69,4 +69,9 @@ class Reason(_Explained):
     NOT_EVALUATED = "NotEvaluated", "Not judged yet."
     SIGNALS_AGREE = "SignalsAgree", "Independent sources of the signals agree."
     SIGNALS_MISSING = "SignalsMissing", "Nothing trustworthy is measured, so the knobs stay where they are."
+    SIGNALS_CONTRADICT = (
+        "SignalsContradict",
+        "Measured figures cannot be true together, so the knobs stay where they are.",
+    )
+    TUNED = "Tuned", "The tuner moved a knob; the message says which, and why."
     HEALTHY = "Healthy", "Nothing is degraded."

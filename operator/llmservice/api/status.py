@@ -117,6 +117,38 @@ class CapacityStatus(StatusModel):
     message: Sentence | None = None
 
 
+class TuningDecision(StatusModel):
+    """One decision of the tuner that was worth keeping."""
+
+    time: Time
+    outcome: Word = ""
+    reason: Sentence = ""
+    changes: Annotated[
+        list[Word], clip_items(8), Field(max_length=8, description="Knobs it moved, as old -> new.")
+    ] = []
+    inputs: Annotated[
+        list[Word], clip_items(24), Field(max_length=24, description="The figures it rests on, as name=value.")
+    ] = []
+
+
+class TuningStatus(StatusModel):
+    """What the tuner makes of the signals."""
+
+    mode: Word | None = None
+    outcome: Annotated[Word | None, Field(description="Act, Hold, Distrust or Observe.")] = None
+    reason: Annotated[Sentence | None, Field(description="Why, when this outcome was first reached.")] = None
+    proposed: Annotated[KnobsStatus | None, Field(description="The best knobs the model knows.")] = None
+    headroom: Annotated[float | None, Field(description="Unused share of what the objectives allow, in tenths.")] = None
+    limiting_resource: Annotated[Word | None, Field(description="What would have to grow to take more.")] = None
+    infeasible: Annotated[
+        list[Sentence], clip_items(9), Field(max_length=9, description="Objectives that no setting reaches.")
+    ] = []
+    next_action_time: Annotated[Time | None, Field(description="Before this moment no knob moves.")] = None
+    decisions: Annotated[
+        list[TuningDecision], clip_items(10), Field(max_length=10, description="The last ten, newest first.")
+    ] = []
+
+
 class LLMServiceStatus(StatusModel):
     """What the operator last saw and did."""
 
@@ -143,6 +175,7 @@ class LLMServiceStatus(StatusModel):
     revisions: Annotated[list[RevisionStatus], clip_items(16), Field(max_length=16)] = []
     knobs: KnobsStatus | None = None
     signals: SignalsStatus | None = None
+    tuning: TuningStatus | None = None
     startup: Startup | None = None
     capacity: CapacityStatus | None = None
     warnings: Annotated[

@@ -51,9 +51,12 @@ class Session:
     screen: Screen
     weights: Path
     file: WatchedFile | None = None
-    figures: Figures = field(default_factory=Figures)
+    figures: Figures = field(init=False)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     stop_now: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def __post_init__(self) -> None:
+        self.figures = Figures(self.intent.service.metadata.name)
 
     @property
     def intent(self) -> Intent:
@@ -187,7 +190,9 @@ class Session:
         async with aiohttp.ClientSession() as http:
             while server.running() and not self.stop_now.is_set() and time.monotonic() - started < limit:
                 look = await self._look(http)
-                left = "" if look is None or look.running is None else f", streams left: {look.running:.0f}"
+                left = (
+                    "" if look is None or look.sample.running is None else f", streams left: {look.sample.running:.0f}"
+                )
                 self.screen.live(f"draining for {time.monotonic() - started:.0f} s of {allowed}{left}")
                 await _first(self.stop_now.wait(), within=POLL_SECONDS)
         how = "before all streams had ended" if server.running() else "after all streams had ended"

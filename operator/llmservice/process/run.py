@@ -35,8 +35,11 @@ from llmservice.process.state import ProcessState
 from llmservice.process.watching import watch
 from llmservice.reconcile.live import TritonLiveChanges
 from llmservice.reconcile.reconciler import Reconciler
+from llmservice.reconcile.tuner import Tuner
 from llmservice.reconcile.work_queue import WorkQueue
+from llmservice.signals.prometheus import Prometheus
 from llmservice.signals.scrape import Scraper
+from llmservice.signals.source import PodPages
 from llmservice.signals.watch import SignalsWatch
 
 EXIT_OK, EXIT_LOST, EXIT_STARTUP = 0, 1, 2
@@ -134,7 +137,10 @@ class Process:
                 observe=self._metrics.passed,
                 expected=(KubeError,),
             )
-            reconciler.signals = SignalsWatch(scraper, self._clock, queue.wake)
+            tuner = Tuner(self._fleet)
+            source = Prometheus(self._fleet.prometheus) if self._fleet.prometheus.url else PodPages(scraper)
+            reconciler.tuner = tuner
+            reconciler.signals = SignalsWatch(source, self._clock, queue.wake, tuner.decide)
             self._state.queue, self._state.services = queue, lambda: reconciler.ready
             login = login_by(settings.kubeconfig, settings.context)
             work: set[asyncio.Task[None]] = {

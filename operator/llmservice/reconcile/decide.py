@@ -6,6 +6,7 @@ nothing, what belongs to somebody else is never touched. What runs keeps running
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -81,8 +82,8 @@ class Decision:
         return bool(self.writes or self.removals or self.seed_replicas is not None)
 
 
-def decide(world: World, intent: Intent | Blocked) -> Decision:
-    """The decision for what was seen."""
+def decide(world: World, intent: Intent | Blocked, memory: Manifest | None = None) -> Decision:
+    """The decision for what was seen. `memory` is what the tuner wants to be kept."""
     if world.service is None:
         return Decision()
     if world.service["metadata"].get("deletionTimestamp"):
@@ -94,7 +95,7 @@ def decide(world: World, intent: Intent | Blocked) -> Decision:
         return Decision(blocked=Finding(intent.reason, intent.message))
     if world.strangers:
         return Decision(blocked=_conflict(world), requeue_after=LATER)
-    return _converge(world, intent)
+    return _converge(world, intent, memory)
 
 
 def _conflict(world: World) -> Finding:
@@ -106,14 +107,15 @@ def _conflict(world: World) -> Finding:
     return Finding(Reason.NAME_CONFLICT, text)
 
 
-def _converge(world: World, intent: Intent) -> Decision:
+def _converge(world: World, intent: Intent, memory: Manifest | None) -> Decision:
     step = _rollout(world, intent)
-    writes = [*_child_writes(world, intent, step), *_scale_writes(world, intent, step)]
+    wanted = [*intent.workload.manifests, *([memory] if memory else [])]
+    writes = [*_child_writes(world, intent, step, wanted), *_scale_writes(world, intent, step)]
     writes.sort(key=lambda write: WRITE_ORDER.index(Resource.of(write.manifest)))
     starting = [pod for pod in world.pods if pod.alive and not pod.ready]
     return Decision(
         writes=tuple(writes),
-        removals=tuple(_removals(world, intent, step)),
+        removals=tuple(_removals(world, step, wanted)),
         seed_replicas=_seed(world, intent),
         live=any(pod.ready for pod in world.pods),
         rolling=step.why if _is_rolling(world, intent) else "",
@@ -154,9 +156,9 @@ def _is_rolling(world: World, intent: Intent) -> bool:
     return any(pod.revision != intent.workload.revision and pod.alive for pod in world.pods)
 
 
-def _child_writes(world: World, intent: Intent, step: RolloutStep) -> list[Write]:
+def _child_writes(world: World, intent: Intent, step: RolloutStep, manifests: Sequence[Manifest]) -> list[Write]:
     found = []
-    for manifest in intent.workload.manifests:
+    for manifest in manifests:
         resource, name = Resource.of(manifest), manifest["metadata"]["name"]
         if resource in world.unserved:
             continue
@@ -188,10 +190,10 @@ def _scale_writes(world: World, intent: Intent, step: RolloutStep) -> list[Write
     return found
 
 
-def _removals(world: World, intent: Intent, step: RolloutStep) -> list[Removal]:
+def _removals(world: World, step: RolloutStep, manifests: Sequence[Manifest]) -> list[Removal]:
     """Finished revisions, and shared children that the spec no longer asks for."""
     gone = {revision_name(world.key[1], revision) for revision in step.finished}
-    wanted = {(Resource.of(one), one["metadata"]["name"]) for one in intent.workload.manifests}
+    wanted = {(Resource.of(one), one["metadata"]["name"]) for one in manifests}
     kept = {revision_name(world.key[1], revision) for revision in step.replicas} - gone
     kept |= {revision_name(world.key[1], pod.revision) for pod in world.pods if not pod.over}
     found = []

@@ -64,9 +64,16 @@ class Blocked:
 
 
 def intend(
-    manifest: Mapping[str, Any], fleet: FleetDefaults, operator_key: bytes, live: Sequence[LiveRevision] = ()
+    manifest: Mapping[str, Any],
+    fleet: FleetDefaults,
+    operator_key: bytes,
+    live: Sequence[LiveRevision] = (),
+    tuned: Knobs | None = None,
 ) -> Intent | Blocked:
-    """The intent of a stored LLMService. `live` are its revisions in the cluster: one that fits is kept."""
+    """The intent of a stored LLMService. `live` are its revisions in the cluster: one that fits is kept.
+
+    `tuned` are the knobs that the tuner has decided on for this spec.
+    """
     findings = _findings(_asked(manifest))
     warnings = tuple(str(finding) for finding in findings.warnings)
     if findings.errors:
@@ -90,7 +97,7 @@ def intend(
     if plan.fits is False:
         text = " ".join([plan.reason, *plan.remedies]).strip()
         return Blocked(ConditionType.CAPACITY_FITS, Reason.DOES_NOT_FIT, text, service, plan, warnings)
-    return _render(service, plan, fleet, operator_key, live, warnings)
+    return _render(service, plan, knobs_in_force(service, plan, tuned), fleet, operator_key, live, warnings)
 
 
 def _asked(manifest: Mapping[str, Any]) -> str:
@@ -108,12 +115,12 @@ def _findings(asked: str) -> Findings:
 def _render(
     service: LLMService,
     plan: CapacityPlan,
+    knobs: Knobs,
     fleet: FleetDefaults,
     operator_key: bytes,
     live: Sequence[LiveRevision],
     warnings: tuple[str, ...],
 ) -> Intent | Blocked:
-    knobs = knobs_in_force(service, plan)
     try:
         features = TritonFeatures.for_version(fleet.images[service.spec.engine.backend].triton_version)
         repository = render(service, plan, knobs, features)

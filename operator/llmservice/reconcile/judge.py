@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from llmservice.api.operations import TuningMode
 from llmservice.api.reasons import ConditionType, Reason
 from llmservice.api.status import Phase
 from llmservice.diagnose.chain import deployment_finding, pod_finding, service_finding
@@ -13,6 +14,7 @@ from llmservice.kube import resources
 from llmservice.reconcile.conditions import Judgement, false, true, unknown
 from llmservice.reconcile.decide import Decision
 from llmservice.reconcile.intent import Blocked, Intent
+from llmservice.reconcile.tuning_seen import Seen
 from llmservice.reconcile.world import World
 
 
@@ -32,9 +34,10 @@ class State:
     ready: int
     ready_current: int
     existing: int
+    tuned: Seen | None = None
 
     @classmethod
-    def of(cls, world: World, intent: Intent | Blocked, decision: Decision) -> State:
+    def of(cls, world: World, intent: Intent | Blocked, decision: Decision, tuned: Seen | None = None) -> State:
         """The state of one pass."""
         current = intent.workload.revision if isinstance(intent, Intent) else None
         alive = [pod for pod in world.pods if pod.alive]
@@ -48,6 +51,7 @@ class State:
             ready=len(ready),
             ready_current=len([pod for pod in ready if current in (None, pod.revision)]),
             existing=len(alive),
+            tuned=tuned,
         )
 
     @property
@@ -76,7 +80,7 @@ def judge(state: State) -> list[Judgement]:
         _ready(state),
         _progressing(state),
         _degraded(state),
-        unknown(ConditionType.SIGNALS_TRUSTED, message="signals are judged once the tuner runs"),
+        _signals_trusted(state),
     ]
 
 
@@ -103,6 +107,15 @@ def _spec_valid(state: State) -> Judgement:
     if intent.warnings:
         return true(kind, Reason.ACCEPTED_WITH_WARNINGS, " ".join(intent.warnings))
     return true(kind, Reason.VALID)
+
+
+def _signals_trusted(state: State) -> Judgement:
+    kind, service = ConditionType.SIGNALS_TRUSTED, state.intent.service
+    if service is not None and service.spec.tuning.mode is TuningMode.OFF:
+        return unknown(kind, message="tuning.mode is Off, so nobody follows the signals")
+    if state.tuned is None:
+        return unknown(kind, message="there has not been a whole window yet")
+    return state.tuned.trusted
 
 
 def _capacity_fits(state: State) -> Judgement:

@@ -14,13 +14,15 @@ from llmservice.api.service import LLMService
 from llmservice.api.status import KnobsStatus
 
 
-def knobs_in_force(service: LLMService, plan: CapacityPlan) -> Knobs:
-    """The knobs for this spec and status.
+def knobs_in_force(service: LLMService, plan: CapacityPlan, tuned: Knobs | None = None) -> Knobs:
+    """The knobs for this spec and status. `tuned` are those that the tuner has decided on for this very spec.
 
     The delay is the spec's until the tuner moves it; editing `maxQueueDelay` seeds it again, other edits keep what was
     learnt. Replicas are the spec's when it owns them, else what was in force, within `scaling`.
     """
     learnt = read_knobs(service.status)
+    if tuned is not None:
+        learnt = report_knobs(service, tuned)
     batching, bounds, scaling = service.spec.batching, service.spec.tuning.bounds, service.spec.scaling
     delay = batching.max_queue_delay
     keeps = service.spec.tuning.mode is TuningMode.AUTO and learnt.seed == batching.max_queue_delay
@@ -34,9 +36,15 @@ def knobs_in_force(service: LLMService, plan: CapacityPlan) -> Knobs:
     return Knobs(
         max_queue_delay=delay,
         engine_instances=max(bounds.engine_instances.min, min(bounds.engine_instances.max, instances)),
-        slots=plan.max_sequences + SLOT_LOOKAHEAD,
+        slots=_slots(plan, tuned),
         replicas=replicas,
     )
+
+
+def _slots(plan: CapacityPlan, tuned: Knobs | None) -> int:
+    """What the plan's sequences can use, unless the tuner wants fewer. Those in the status may be of another plan."""
+    most = plan.max_sequences + SLOT_LOOKAHEAD
+    return most if tuned is None else max(1, min(most, tuned.slots))
 
 
 def report_knobs(service: LLMService, knobs: Knobs) -> KnobsStatus:

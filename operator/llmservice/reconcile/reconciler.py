@@ -17,17 +17,19 @@ from llmservice.kube import resources
 from llmservice.kube.client import KubeClient
 from llmservice.kube.clock import Clock
 from llmservice.kube.errors import Conflict, Forbidden, NotFound
-from llmservice.kube.events import Recorder
+from llmservice.kube.events import EventType, Recorder
 from llmservice.kube.resources import Manifest
 from llmservice.reconcile.apply import Applier, NotLeadingError
 from llmservice.reconcile.conditions import read_conditions, settle, transitions, unknown
 from llmservice.reconcile.decide import LATER, SOON, Decision, decide
 from llmservice.reconcile.intent import Blocked, Intent, intend
-from llmservice.reconcile.live import LiveChanges, metrics_url
+from llmservice.reconcile.live import LiveChanges
 from llmservice.reconcile.log_context import about, note_generation
 from llmservice.reconcile.observe import namespace_terminating, observe, observe_strangers, observe_troubles
 from llmservice.reconcile.report import Report, differs, report, status_manifest
-from llmservice.reconcile.tell import tell
+from llmservice.reconcile.tell import Told, tell
+from llmservice.reconcile.tuner import Tuner
+from llmservice.reconcile.tuning_frame import asked_of
 from llmservice.reconcile.work_queue import Key
 from llmservice.reconcile.world import World
 from llmservice.signals.watch import SignalsWatch
@@ -56,6 +58,7 @@ class Reconciler:
     live: LiveChanges
     may_write: Callable[[], bool] = lambda: True
     signals: SignalsWatch | None = None
+    tuner: Tuner | None = None
     ready: dict[Key, bool] = field(default_factory=dict)
     """Whether each known service serves, for the metrics."""
     _applier: Applier = field(init=False)
@@ -88,7 +91,10 @@ class Reconciler:
         if isinstance(intent, Intent):
             world = await observe_strangers(self.client, world, intent.workload.manifests)
         world = replace(await observe_troubles(self.client, world), written=self._written(world))
-        decision = await self._act(world, intent, decide(world, intent))
+        if self.tuner is not None and isinstance(intent, Intent):
+            self.tuner.follow(world, intent)
+        memory = self.tuner.memory(key) if self.tuner else None
+        decision = await self._act(world, intent, decide(world, intent, memory))
         await self._report(world, intent, decision)
         return _next(decision)
 
@@ -97,7 +103,8 @@ class Reconciler:
         maps = world.of(resources.CONFIG_MAP)
         deployments = world.of(resources.DEPLOYMENT)
         live = [LiveRevision(deployment, maps.get(name)) for name, deployment in deployments.items()]
-        return intend(world.service, self.fleet, self.operator_key, live)
+        tuned = self.tuner.knobs(world.key, world.uid, world.generation) if self.tuner else None
+        return intend(world.service, self.fleet, self.operator_key, live, tuned)
 
     def _written(self, world: World) -> Mapping[str, Manifest]:
         """The Secrets as applied last; none once a pod waits for its Secret, which somebody must have deleted."""
@@ -133,8 +140,9 @@ class Reconciler:
         return replace(decision, live_failure=result.failure, live_waiting=result.waiting, live_again=again)
 
     async def _report(self, world: World, intent: Intent | Blocked, decision: Decision) -> None:
-        figures = self._watch_signals(world)
-        written = report(world, intent, decision, figures, self.clock.now())
+        figures = self._watch_signals(world, intent, decision)
+        tuned = self.tuner.seen(world.key) if self.tuner else None
+        written = report(world, intent, decision, figures, self.clock.now(), tuned)
         self.ready[world.key] = any(
             condition.type is ConditionType.READY and condition.status.value == "True"
             for condition in written.status.conditions
@@ -152,7 +160,9 @@ class Reconciler:
             log.info("the service is gone before its status was written")
             return
         assert world.service is not None  # noqa: S101 - a status was made of it
-        for told in tell(written.transitions):
+        tuned = self.tuner.told(world.key) if self.tuner else ""
+        events = [Told(Reason.TUNED.value, tuned, EventType.NORMAL)] if tuned else []
+        for told in [*tell(written.transitions), *events]:
             await self.recorder.record(world.service, reason=told.reason, message=told.message, kind=told.kind)
 
     async def _report_blindness(self, key: Key, error: Forbidden) -> timedelta:
@@ -178,13 +188,15 @@ class Reconciler:
                 await self.recorder.record(service, reason=told.reason, message=told.message, kind=told.kind)
         return LATER
 
-    def _watch_signals(self, world: World) -> SignalsStatus | None:
+    def _watch_signals(self, world: World, intent: Intent | Blocked, decision: Decision) -> SignalsStatus | None:
         """Keeps the ready pods under watch; the figures of the last look at them."""
         if self.signals is None:
             return None
-        urls = {pod.uid: metrics_url(pod) for pod in world.pods if pod.ready and pod.ip}
-        self.signals.watch(world.key, urls)
-        return self.signals.latest(world.key)
+        if isinstance(intent, Intent):
+            changed = self.tuner.changed(world.key) if self.tuner else False
+            self.signals.watch(world.key, asked_of(world, intent, decision, changed=changed, now=self.clock.now()))
+        latest = self.signals.latest(world.key)
+        return latest.figures if latest else None
 
     def _is_stale(self, world: World) -> bool:
         """Whether this look is older than an earlier one, as a lagging API server may give: nothing is done on it."""
@@ -205,7 +217,9 @@ class Reconciler:
         last = self._seen.pop(key, None)
         self.ready.pop(key, None)
         if self.signals is not None:
-            self.signals.watch(key, {})
+            self.signals.watch(key, None)
+        if self.tuner is not None:
+            self.tuner.forget(key)
         if last is not None:
             self._applier.forget(last[0])
             self.live.forget(set(last[2]))

@@ -27,6 +27,7 @@ from llmservice.reconcile.intent import Blocked, Intent
 from llmservice.reconcile.judge import State, judge, phase
 from llmservice.reconcile.knobs import report_knobs
 from llmservice.reconcile.startup_phases import startup
+from llmservice.reconcile.tuning_seen import Seen
 from llmservice.reconcile.world import World
 from llmservice.workload.names import REVISION_LABEL, search_labels
 
@@ -40,10 +41,15 @@ class Report:
 
 
 def report(
-    world: World, intent: Intent | Blocked, decision: Decision, signals: SignalsStatus | None, now: datetime
+    world: World,
+    intent: Intent | Blocked,
+    decision: Decision,
+    signals: SignalsStatus | None,
+    now: datetime,
+    tuned: Seen | None = None,
 ) -> Report:
     """The status after this pass."""
-    state = State.of(world, intent, decision)
+    state = State.of(world, intent, decision, tuned)
     before = read_conditions(world.status)
     conditions = settle(judge(state), before, world.generation, now)
     doing = phase(state)
@@ -65,6 +71,7 @@ def report(
         revisions=_revisions(world, intent),
         knobs=report_knobs(intent.service, intent.knobs) if isinstance(intent, Intent) else None,
         signals=signals,
+        tuning=tuned.status if tuned else None,
         startup=startup(world.pods),
         capacity=report_capacity(plan) if plan else None,
         warnings=list(intent.warnings),

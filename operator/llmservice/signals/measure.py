@@ -61,15 +61,18 @@ class Frame:
 
     @property
     def seconds(self) -> float:
-        """Length of the window."""
+        """Length of the window; 0 for a first look."""
         return self.until - self.since
+
+    @property
+    def oldest_sample(self) -> float:
+        """When a pod's newest sample must have been taken, not to be too old."""
+        return self.until - STALE_AFTER * self.scrape_interval
 
 
 def measure(adapter: Adapter, frame: Frame, histories: Mapping[str, PodHistory]) -> Signals:
     """The signals of `frame` from the histories of its pods, by pod name."""
     reports = tuple(_report(pod, frame, histories.get(pod.name)) for pod in frame.pods)
-    fresh = {report.name for report in reports if report.validity is Validity.FRESH}
-    windows = [_window(pod, frame, histories[pod.name]) for pod in frame.pods if pod.name in fresh]
     blank = Signals(
         window_seconds=frame.seconds,
         knobs=frame.knobs,
@@ -79,10 +82,22 @@ def measure(adapter: Adapter, frame: Frame, histories: Mapping[str, PodHistory])
         under_way=frame.under_way,
         replicas_owner=frame.replicas_owner,
     )
-    if not frame.pods or len(windows) < QUORUM * len(frame.pods):
+    lately = _quorum(frame, histories, lambda pod: _is_read(pod, frame, histories))
+    if lately is None:
         return replace(blank, queue_depth=_last_seen_queue(adapter, frame, histories))
-    signals = _measured(blank, adapter, _All(windows, len(frame.pods)), frame)
+    levels = _levels(blank, adapter, lately)
+    fresh = {report.name for report in reports if report.validity is Validity.FRESH}
+    covered = _quorum(frame, histories, lambda pod: pod.name in fresh)
+    if covered is None:
+        return levels
+    signals = _flows(levels, adapter, covered, frame)
     return replace(signals, contradictions=contradictions(signals))
+
+
+def _quorum(frame: Frame, histories: Mapping[str, PodHistory], counts: Callable[[ReadyPod], bool]) -> _All | None:
+    """The windows of the pods that count; None where they are too few to speak for all."""
+    windows = [_window(pod, frame, histories[pod.name]) for pod in frame.pods if counts(pod)]
+    return _All(windows, len(frame.pods)) if windows and len(windows) >= QUORUM * len(frame.pods) else None
 
 
 @dataclass(frozen=True)
@@ -118,19 +133,31 @@ def _level_of(selector: Selector, at: float | None) -> Callable[[PodWindow], flo
     return lambda window: window.level(selector, window.until if at is None else at)
 
 
-def _measured(blank: Signals, adapter: Adapter, pods: _All, frame: Frame) -> Signals:
-    seconds, count = frame.seconds, len(pods.windows)
-    ended = pods.grown(adapter.completed)
-    came = _arrived(adapter, pods, frame.since, frame.until)
-    rate = _rate(seconds, count)
+def _levels(blank: Signals, adapter: Adapter, pods: _All) -> Signals:
+    """What one look tells: gauges."""
+    count = len(pods.windows)
     return replace(
         blank,
+        queue_depth=_figure(pods.level(adapter.queue), count),
+        kv_usage=_fullest(adapter, pods),
+        waiting=_figure(pods.level([adapter.waiting]) if adapter.waiting else None, count),
+        running=_figure(pods.level([adapter.running]) if adapter.running else None, count),
+    )
+
+
+def _flows(levels: Signals, adapter: Adapter, pods: _All, frame: Frame) -> Signals:
+    """What needs a look before the window and one at its end: rates, steps and latencies."""
+    ended = pods.grown(adapter.completed)
+    came = _arrived(adapter, pods, frame.since, frame.until)
+    rate = _rate(frame.seconds, len(pods.windows))
+    return replace(
+        levels,
         arrivals=rate(came),
         arrival_counts=_by_scrape(adapter, pods, frame) if came is not None else (),
         rejections=rate(pods.several(adapter.rejected) if ended is not None else None),
         failures=rate(pods.several(adapter.failed) if ended is not None else None),
         completions=rate(ended),
-        queue_depth=_figure(pods.level(adapter.queue), count),
+        generated=rate(pods.grown(adapter.generated_tokens)),
         steps=_steps(adapter, pods),
         batches=_batches(adapter, pods),
         latency=_quantiles(adapter.latency, pods),
@@ -139,9 +166,6 @@ def _measured(blank: Signals, adapter: Adapter, pods: _All, frame: Frame) -> Sig
         queue_seconds=_quantiles(adapter.queue_seconds, pods),
         input_tokens=_per(pods.grown(adapter.prompt_tokens), ended),
         output_tokens=_per(pods.grown(adapter.generated_tokens), ended),
-        kv_usage=_fullest(adapter, pods),
-        waiting=_figure(pods.level([adapter.waiting]) if adapter.waiting else None, count),
-        running=_figure(pods.level([adapter.running]) if adapter.running else None, count),
     )
 
 
@@ -226,10 +250,17 @@ def _report(pod: ReadyPod, frame: Frame, history: PodHistory | None) -> PodRepor
     newest = history.newest() if history else None
     if history is None or newest is None:
         return PodReport(pod.name, Validity.MISSING, pod.ready_for)
-    if newest < frame.until - STALE_AFTER * frame.scrape_interval:
+    if newest < frame.oldest_sample:
         return PodReport(pod.name, Validity.STALE, pod.ready_for)
-    covered = history.known_before(frame.since) or pod.ready_for <= frame.seconds
+    covered = frame.seconds > 0 and (history.known_before(frame.since) or pod.ready_for <= frame.seconds)
     return PodReport(pod.name, Validity.FRESH if covered else Validity.MISSING, pod.ready_for)
+
+
+def _is_read(pod: ReadyPod, frame: Frame, histories: Mapping[str, PodHistory]) -> bool:
+    """Whether the pod was read lately, however short a time before the window."""
+    history = histories.get(pod.name)
+    newest = history.newest() if history else None
+    return newest is not None and newest >= frame.oldest_sample
 
 
 def _window(pod: ReadyPod, frame: Frame, history: PodHistory) -> PodWindow:

@@ -14,6 +14,7 @@ PENDING: Final = "nv_inference_pending_request_count"
 HELD: Final = "llm_gate_held_requests"
 TIME_TO_FIRST_TOKEN: Final = "llm_time_to_first_token_seconds"  # noqa: S105 - a metric's name
 TOKENS: Final = "llm_engine_tokens_total"
+RUNNING: Final = "llm_engine_running_sequences"
 GENERATED: Final = "generated"
 SCRAPE_SECONDS: Final = 3.0
 LONGEST_PAGE: Final = 8 << 20
@@ -28,6 +29,7 @@ class Sample:
     generated_tokens: float | None
     first_tokens: Mapping[float, float]
     gate_processes: int = 0
+    running: float | None = None
 
 
 class ScrapeError(RuntimeError):
@@ -46,6 +48,7 @@ def sample_of(page: Page, service: str) -> Sample:
     tokens: list[float] = []
     buckets: dict[float, float] = {}
     gates: set[str] = set()
+    running: list[float] = []
     for series, value in page.series:
         mine = series.label("model") in ("", service)
         if series.name == PENDING and series.label("model") == service:
@@ -53,6 +56,8 @@ def sample_of(page: Page, service: str) -> Sample:
         elif series.name == HELD and mine:
             held.append(value)
             gates.add(series.label("instance"))
+        elif series.name == RUNNING:
+            running.append(value)
         elif series.name == TOKENS and series.label("kind") == GENERATED:
             tokens.append(value)
         elif series.name == f"{TIME_TO_FIRST_TOKEN}_bucket" and mine:
@@ -63,6 +68,7 @@ def sample_of(page: Page, service: str) -> Sample:
         generated_tokens=sum(tokens) if tokens else None,
         first_tokens=buckets,
         gate_processes=len(gates),
+        running=sum(running) if running else None,
     )
 
 

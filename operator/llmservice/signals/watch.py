@@ -1,72 +1,102 @@
-"""Scrapes the ready pods of every service in turn, and wakes a service's loop only when its figures changed."""
+"""Reads every service that has ready pods each 15 s, makes a window of each 30 s, and wakes only for what changed."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
+from llmservice.api.knobs import Knobs
 from llmservice.api.status import SignalsStatus
 from llmservice.kube.clock import Clock
-from llmservice.signals.columns import Reading, columns
-from llmservice.signals.scrape import Sample, ScrapeError
+from llmservice.signals.adapters import Adapter
+from llmservice.signals.columns import columns
+from llmservice.signals.measure import Frame, ReadyPod, measure
+from llmservice.signals.series import PodHistory
+from llmservice.signals.source import Histories, Source, Target, forget
+from llmservice.tuning.measured import MISSING, Measured, Replicas, Signals, UnderWay
 
+SCRAPE_INTERVAL: Final = 15.0
+"""Seconds between two looks at one service."""
 INTERVAL: Final = 30.0
-"""Seconds between two looks at one service: at most two status writes a minute for the columns."""
-CONCURRENCY: Final = 16
-"""Pods that are asked at once, so that some that do not answer hold up no others."""
+"""Seconds of a window: at most two status writes a minute for what it tells."""
+KEPT_SECONDS: Final = 180.0
+"""How long samples are kept."""
 
 Key = tuple[str, str]
-log = logging.getLogger(__name__)
 
 
-class Reader(Protocol):
-    """Reads one metrics page."""
+@dataclass(frozen=True)
+class Asked:
+    """A service as the last pass saw it: which pods to read, and what its window has to know beside their series.
 
-    async def read(self, url: str, service: str) -> Sample:
-        """The sample at `url`. Raises ScrapeError."""
-        ...
+    `ready_since` are seconds since the epoch by pod name.
+    """
+
+    adapter: Adapter
+    targets: tuple[Target, ...]
+    ready_since: Mapping[str, float]
+    knobs: Knobs
+    replicas: Replicas
+    under_way: tuple[UnderWay, ...] = ()
+    replicas_owner: str = ""
+    free_accelerators: Measured = MISSING
+
+
+@dataclass(frozen=True)
+class Looked:
+    """What one window told. `fault`: what is wrong with the source as a whole, in words."""
+
+    signals: Signals
+    figures: SignalsStatus
+    fault: str = ""
 
 
 @dataclass
 class _Watched:
-    urls: Mapping[str, str]
-    reading: Reading | None = None
-    figures: SignalsStatus | None = None
-    due: float = 0.0
+    asked: Asked
+    due: float
+    since: float | None = None
+    last: Looked | None = None
+
+
+Decide = Callable[[Key, Looked, float], bool]
+"""Told of each window with the time, seconds since the epoch; answers whether that changed what people see."""
 
 
 @dataclass
 class SignalsWatch:
-    """The figures of every service that has ready pods."""
+    """The signals of every service that has ready pods."""
 
-    reader: Reader
+    source: Source
     clock: Clock
     wake: Callable[[Key], None]
+    decide: Decide = lambda _key, _looked, _now: False
     _watched: dict[Key, _Watched] = field(default_factory=dict)
+    _histories: Histories = field(default_factory=dict)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def watch(self, key: Key, urls: Mapping[str, str]) -> None:
-        """Sets the pods to read for a service, metrics address by pod uid; none stops it."""
-        if not urls:
+    def watch(self, key: Key, asked: Asked | None) -> None:
+        """Sets what to read for a service; None, or no pods, stops it."""
+        if asked is None or not asked.targets:
             self._watched.pop(key, None)
             return
         known = self._watched.get(key)
         if known is None:
-            self._watched[key] = _Watched(dict(urls), due=self.clock.monotonic())
+            self._watched[key] = _Watched(asked, due=self.clock.monotonic())
             self._changed.set()
         else:
-            known.urls = dict(urls)
+            known.asked = asked
 
-    def latest(self, key: Key) -> SignalsStatus | None:
-        """The figures of the last look; None where none was taken or no pod is ready."""
+    def latest(self, key: Key) -> Looked | None:
+        """The last window; None where there was none or no pod is ready."""
         known = self._watched.get(key)
-        return known.figures if known else None
+        return known.last if known else None
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Looks at every service each `INTERVAL` seconds until `stop` is set."""
+        """Looks at what is due until `stop` is set."""
         stopped = asyncio.create_task(stop.wait())
         stopped.add_done_callback(lambda _: self._changed.set())
         try:
@@ -79,36 +109,59 @@ class SignalsWatch:
         """Looks at what is due, then waits for the next or for a change."""
         self._changed.clear()
         now = self.clock.monotonic()
-        due = [key for key, known in self._watched.items() if known.due <= now]
-        room = asyncio.Semaphore(CONCURRENCY)
-        await asyncio.gather(*(self._look(key, room) for key in due))
+        due = {key: known for key, known in self._watched.items() if known.due <= now}
+        if due:
+            await self._look(due)
         left = min((known.due for known in self._watched.values()), default=now + INTERVAL) - self.clock.monotonic()
         await self.clock.wait(self._changed, max(0.1, left))
 
-    async def _look(self, key: Key, room: asyncio.Semaphore) -> None:
-        known = self._watched.get(key)
-        if known is None:
-            return
-        known.due = self.clock.monotonic() + INTERVAL
-        pods, urls = list(known.urls), list(known.urls.values())
-        samples = await asyncio.gather(*(self._sample(url, key, room) for url in urls))
-        reading = Reading(self.clock.monotonic(), dict(zip(pods, samples, strict=True)))
-        figures = columns(known.reading, reading, self.clock.now())
-        changed = _shown(figures) != _shown(known.figures)
-        known.reading = reading
-        if changed:
-            known.figures = figures
+    async def _look(self, due: Mapping[Key, _Watched]) -> None:
+        """One look at all that is due, so that a source asks once for all. Later looks fall on one grid for that."""
+        for known in due.values():
+            known.due = (math.floor(self.clock.monotonic() / SCRAPE_INTERVAL) + 1) * SCRAPE_INTERVAL
+        targets = [target for known in due.values() for target in known.asked.targets]
+        fault = await self.source.collect(targets, self._histories, self._now())
+        now = self._now()
+        wanted = {target.pod: None for known in self._watched.values() for target in known.asked.targets}
+        forget(self._histories, wanted, now - KEPT_SECONDS)
+        for key, known in due.items():
+            whole = known.since is not None and now - known.since >= INTERVAL - SCRAPE_INTERVAL / 2
+            if self._watched.get(key) is known and (known.since is None or whole):
+                self._window(key, known, now, fault)
+
+    def _window(self, key: Key, known: _Watched, now: float, fault: str) -> None:
+        asked = known.asked
+        frame = Frame(
+            service=key[1],
+            since=now if known.since is None else known.since,
+            until=now,
+            scrape_interval=SCRAPE_INTERVAL,
+            knobs=asked.knobs,
+            replicas=asked.replicas,
+            pods=tuple(ReadyPod(name, now - since) for name, since in asked.ready_since.items()),
+            under_way=asked.under_way,
+            replicas_owner=asked.replicas_owner,
+            free_accelerators=asked.free_accelerators,
+        )
+        signals = measure(asked.adapter, frame, _of_service(self._histories, asked.targets))
+        looked = Looked(signals, columns(signals, self.source.name, self.clock.now()), fault)
+        first, before = known.since is None, known.last
+        known.since, known.last = now, looked
+        shown = _shown(looked) != _shown(before)
+        decided = not first and self.decide(key, looked, now)
+        if shown or decided:
             self.wake(key)
+        elif before is not None:
+            known.last = Looked(signals, before.figures, fault)
 
-    async def _sample(self, url: str, key: Key, room: asyncio.Semaphore) -> Sample | None:
-        try:
-            async with room:
-                return await self.reader.read(url, key[1])
-        except ScrapeError as error:
-            log.debug("no sample: %s", error, extra={"service": f"{key[0]}/{key[1]}"})
-            return None
+    def _now(self) -> float:
+        return self.clock.now().timestamp()
 
 
-def _shown(figures: SignalsStatus | None) -> object:
-    """What people see of the figures: without the time."""
-    return figures.model_copy(update={"observed_at": None}) if figures else None
+def _of_service(histories: Histories, targets: tuple[Target, ...]) -> dict[str, PodHistory]:
+    return {target.pod[1]: histories[target.pod] for target in targets if target.pod in histories}
+
+
+def _shown(looked: Looked | None) -> object:
+    """What people see: without the time."""
+    return (looked.figures.model_copy(update={"observed_at": None}), looked.fault) if looked else None

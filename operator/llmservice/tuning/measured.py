@@ -175,6 +175,8 @@ class Signals:
     failures: Measured = MISSING
     """Requests/s that failed for any other reason than their client."""
     completions: Measured = MISSING
+    generated: Measured = MISSING
+    """Tokens/s given, those of answers still under way included."""
     queue_depth: Measured = MISSING
     """Requests that wait at the window's end: Triton's pending plus what the gates hold."""
     steps: tuple[Steps, ...] = ()

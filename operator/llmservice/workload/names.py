@@ -60,6 +60,11 @@ def shared_name(service: str) -> str:
     return checked(service)
 
 
+def memory_name(service: str) -> str:
+    """The ConfigMap with what the tuner remembers."""
+    return f"{checked(service)}-tuning"
+
+
 def secret_name(service: str) -> str:
     """The Secret with the token of the restricted APIs."""
     return checked(service) + SECRET_SUFFIX

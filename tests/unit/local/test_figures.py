@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from llmservice.local.figures import Figures, mean_batch, read_page
+from llmservice.tuning.measured import Steps
 
 pytestmark = pytest.mark.unit
 
@@ -23,32 +24,34 @@ llm_time_to_first_token_seconds_bucket{{model="chat",le="0.1"}} {first_tokens}
 llm_time_to_first_token_seconds_bucket{{model="chat",le="+Inf"}} {first_tokens}
 llm_engine_running_sequences{{model="chat-engine",instance="c"}} 8
 llm_engine_tokens_total{{model="chat-engine",kind="generated"}} {tokens}
+llm_time_to_first_token_seconds_count{{model="chat"}} {first_tokens}
 llm_engine_steps_total{{model="chat-engine",batch_size="4"}} {steps}
 llm_engine_steps_total{{model="chat-engine",batch_size="8"}} {steps}
-llm_engine_steps_total{{model="other-engine",batch_size="64"}} 1000
+llm_engine_step_seconds_total{{model="chat-engine",batch_size="4"}} {steps}
+llm_engine_step_seconds_total{{model="chat-engine",batch_size="8"}} {steps}
+llm_gate_requests_total{{model="chat",outcome="completed"}} {first_tokens}
 """
 
 
 def test_without_a_look_nothing_is_known() -> None:
-    assert Figures().line(NOW) == "no figures yet"
+    assert Figures("chat").line(NOW) == "no figures yet"
 
 
 def test_one_look_gives_no_rates() -> None:
-    figures = Figures()
+    figures = Figures("chat")
     figures.add(read_page(page(0, 0), "chat", 10.0))
     assert figures.line(NOW) == "queue 4 · running 8 · batch - · - tokens/s · TTFT p99 - ms"
 
 
 def test_rates_are_over_seconds_and_the_percentile_over_a_minute() -> None:
-    figures = Figures()
+    figures = Figures("chat")
     for second in range(91):
         figures.add(read_page(page(second * 50, second * 10, 1 + min(second, 50)), "chat", float(second)))
     assert figures.line(NOW) == "queue 4 · running 8 · batch 6 · 50 tokens/s · TTFT p99 99 ms"
-    assert figures.looks[0].at == 30.0
 
 
 def test_after_a_restart_counters_begin_again() -> None:
-    figures = Figures()
+    figures = Figures("chat")
     figures.add(read_page(page(9000, 900), "chat", 0.0))
     figures.restart()
     figures.add(read_page(page(0, 0), "chat", 1.0))
@@ -61,5 +64,5 @@ def test_gate_processes_are_counted() -> None:
 
 
 def test_the_mean_batch_is_weighted_by_steps() -> None:
-    assert mean_batch({4: 10}, {4: 20, 16: 30}) == 13
-    assert mean_batch({4: 10}, {4: 10}) is None
+    assert mean_batch([Steps(4, 10, 1.0), Steps(16, 30, 1.0)]) == 13
+    assert mean_batch([]) is None

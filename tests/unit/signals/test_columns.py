@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from llmservice.signals.columns import Reading, columns, round_to
-from llmservice.signals.scrape import Sample, ScrapeError, parse
+from llmservice.api.knobs import Knobs
+from llmservice.signals.columns import columns, round_to
+from llmservice.signals.scrape import parse
 from llmservice.signals.series import percentile
-from llmservice.signals.watch import INTERVAL, SignalsWatch
+from llmservice.tuning.measured import Measured, Quantiles, Replicas, Signals
 
 pytestmark = pytest.mark.unit
 
@@ -42,14 +42,6 @@ llm_time_to_first_token_seconds_count{model="chat",instance="a"} 50
 """
 
 
-def reading(at: float, **pods: Sample | None) -> Reading:
-    return Reading(at, pods)
-
-
-def sample(waiting: float | None = 0, tokens: float | None = 0, **buckets: float) -> Sample:
-    return Sample(waiting, tokens, {float(end): count for end, count in buckets.items()})
-
-
 def test_a_page_is_reduced_to_queue_tokens_and_first_tokens_of_the_service_alone() -> None:
     found = parse(PAGE, "chat")
     assert found.waiting == 6
@@ -64,54 +56,30 @@ def test_what_is_not_on_the_page_is_missing() -> None:
     assert found.generated_tokens is None
 
 
-def test_queues_add_up_over_the_pods() -> None:
-    figures = columns(None, reading(0, a=sample(2), b=sample(3)), NOW)
-    assert figures is not None
-    assert figures.queue_depth == 5
-    assert figures.source == "Pods"
+def signals(**measured: Any) -> Signals:
+    return Signals(window_seconds=30, knobs=Knobs(), replicas=Replicas(ready=1), **measured)
 
 
-def test_a_pod_that_does_not_answer_makes_the_sum_unknown_and_not_smaller() -> None:
-    before = reading(0, a=sample(1, 10), b=sample(1, 10))
-    figures = columns(before, reading(30, a=sample(2, 40), b=None), NOW)
-    assert figures is not None
-    assert figures.queue_depth is None
-    assert figures.tokens_per_second is None
+def test_columns_show_what_is_known_rounded_as_people_read_it() -> None:
+    figures = columns(
+        signals(
+            queue_depth=Measured.of(5),
+            generated=Measured.of(1234.5),
+            time_to_first_token=Quantiles(p99=Measured.of(0.12345)),
+        ),
+        "Pods",
+        NOW,
+    )
+    assert (figures.queue_depth, figures.tokens_per_second, figures.source) == (5, 1200, "Pods")
+    assert figures.time_to_first_token_p99 == timedelta(milliseconds=120)
 
 
-def test_a_rate_needs_two_looks() -> None:
-    first = columns(None, reading(0, a=sample(0, 100)), NOW)
-    second = columns(reading(0, a=sample(0, 100)), reading(30, a=sample(0, 400)), NOW)
-    assert first is not None
-    assert first.tokens_per_second is None
-    assert second is not None
-    assert second.tokens_per_second == 10
-
-
-def test_a_pod_that_began_again_counts_from_zero() -> None:
-    figures = columns(reading(0, a=sample(0, 5000)), reading(30, a=sample(0, 60), b=sample(0, 30)), NOW)
-    assert figures is not None
-    assert figures.tokens_per_second == 3
-
-
-def test_an_idle_service_gives_zero_tokens_and_no_percentile() -> None:
-    idle = sample(0, 70, **{"0.1": 9, "inf": 9})
-    figures = columns(reading(0, a=idle), reading(30, a=idle), NOW)
-    assert figures is not None
-    assert figures.tokens_per_second == 0
-    assert figures.time_to_first_token_p99 is None
-
-
-def test_the_percentile_is_of_what_came_since_the_last_look() -> None:
-    before = sample(0, 0, **{"0.1": 1000, "0.5": 1000, "inf": 1000})
-    after = sample(0, 0, **{"0.1": 1000, "0.5": 1100, "inf": 1100})
-    figures = columns(reading(0, a=before), reading(30, a=after), NOW)
-    assert figures is not None
-    assert figures.time_to_first_token_p99 == timedelta(milliseconds=500)
-
-
-def test_without_pods_there_are_no_figures() -> None:
-    assert columns(None, reading(0), NOW) is None
+def test_zero_is_shown_and_what_is_missing_or_too_old_is_not() -> None:
+    idle = columns(signals(queue_depth=Measured.of(0), generated=Measured.of(0)), "Pods", NOW)
+    assert (idle.queue_depth, idle.tokens_per_second) == (0, 0)
+    assert idle.time_to_first_token_p99 is None
+    gone = columns(signals(queue_depth=Measured.stale(7, age=60)), "Pods", NOW)
+    assert (gone.queue_depth, gone.tokens_per_second) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -131,66 +99,3 @@ def test_a_percentile_is_linear_in_its_bucket(counts: dict[float, float], quanti
 @pytest.mark.parametrize(("value", "expected"), [(0, 0), (1234.5, 1200), (0.0456, 0.046), (9.99, 10)])
 def test_noise_is_rounded_away(value: float, expected: float) -> None:
     assert round_to(value, 2) == pytest.approx(expected)
-
-
-class Pages:
-    """Pods whose queue a test sets."""
-
-    def __init__(self) -> None:
-        self.waiting: float | None = 0.0
-        self.reads = 0
-
-    async def read(self, url: str, service: str) -> Sample:
-        self.reads += 1
-        if self.waiting is None:
-            raise ScrapeError(url)
-        return sample(self.waiting)
-
-
-class Turns:
-    """A clock of which each wait is one turn: `INTERVAL` passes, and after the last the watch is told to stop."""
-
-    def __init__(self, turns: int, stop: asyncio.Event, at_turn: Any) -> None:
-        self.left, self.stop, self.at_turn, self.elapsed = turns, stop, at_turn, 0.0
-
-    def now(self) -> datetime:
-        return NOW + timedelta(seconds=self.elapsed)
-
-    def monotonic(self) -> float:
-        return self.elapsed
-
-    async def wait(self, event: asyncio.Event, seconds: float | None) -> None:
-        self.elapsed += INTERVAL
-        self.left -= 1
-        self.at_turn(self.left)
-        if self.left <= 0:
-            self.stop.set()
-
-
-async def test_a_service_is_woken_only_when_its_figures_changed() -> None:
-    stop, pages = asyncio.Event(), Pages()
-    woken: list[tuple[str, str]] = []
-
-    def at_turn(left: int) -> None:
-        if left == 2:
-            pages.waiting = 7.0
-
-    watch = SignalsWatch(pages, Turns(5, stop, at_turn), woken.append)
-    watch.watch(("default", "chat"), {"uid": "http://pod/metrics"})
-    await watch.run(stop)
-    assert pages.reads == 5
-    # The first look, the first rate, the new queue: three changes in five looks.
-    assert len(woken) == 3
-    latest = watch.latest(("default", "chat"))
-    assert latest is not None
-    assert latest.queue_depth == 7
-
-
-async def test_a_service_without_ready_pods_is_not_read_and_has_no_figures() -> None:
-    stop, pages = asyncio.Event(), Pages()
-    watch = SignalsWatch(pages, Turns(2, stop, lambda _: None), lambda _: None)
-    watch.watch(("default", "chat"), {"uid": "http://pod/metrics"})
-    watch.watch(("default", "chat"), {})
-    await watch.run(stop)
-    assert pages.reads == 0
-    assert watch.latest(("default", "chat")) is None

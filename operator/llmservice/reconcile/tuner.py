@@ -1,0 +1,142 @@
+"""Brings windows to the tuner and its knobs to the loop: one memory per service, kept in a ConfigMap of its own.
+
+The loop decides nothing of its own about knobs and the tuner writes nothing: a pass asks for the knobs in force, for
+what people shall see, and for the memory worth keeping.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from llmservice.api.fleet import FleetDefaults
+from llmservice.api.knobs import Knobs
+from llmservice.api.operations import TuningMode
+from llmservice.api.service import LLMService
+from llmservice.kube import resources
+from llmservice.kube.resources import Manifest
+from llmservice.reconcile.intent import Intent
+from llmservice.reconcile.tuning_frame import settings_of
+from llmservice.reconcile.tuning_seen import Seen, seen
+from llmservice.reconcile.work_queue import Key
+from llmservice.reconcile.world import World
+from llmservice.signals.watch import Looked
+from llmservice.tuning.decide import decide
+from llmservice.tuning.decision import Decision
+from llmservice.tuning.settings import Settings
+from llmservice.tuning.state import State
+from llmservice.workload.names import memory_name
+from llmservice.workload.tuning_memory import MEMORY_KEY, build_tuning_memory
+
+KEPT_EVERY: Final = 600.0
+"""Seconds after which a memory that only learnt is written again. One that acted is at once, an idle one never."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Tuned:
+    """One service: what it is tuned for, what is remembered, and the last decision."""
+
+    uid: str
+    generation: int
+    settings: Settings
+    service: LLMService
+    state: State
+    kept: str = ""
+    """The memory as it is to stand in the ConfigMap."""
+    kept_at: float = 0.0
+    decision: Decision | None = None
+    looked: Looked | None = None
+    seen: Seen | None = None
+    changed: bool = False
+    """Whether the spec has changed since the last window."""
+
+
+@dataclass
+class Tuner:
+    """What is tuned, by service."""
+
+    fleet: FleetDefaults
+    _tuned: dict[Key, _Tuned] = field(default_factory=dict)
+
+    def follow(self, world: World, intent: Intent) -> None:
+        """Takes the frame of this pass. A service seen for the first time remembers what its ConfigMap holds."""
+        if intent.service.spec.tuning.mode is TuningMode.OFF:
+            self.forget(world.key)
+            return
+        settings = settings_of(intent, self.fleet)
+        known = self._tuned.get(world.key)
+        if known is None or known.uid != world.uid:
+            kept = _stored(world)
+            state = State.read(_loads(kept))
+            self._tuned[world.key] = _Tuned(world.uid, world.generation, settings, intent.service, state, kept)
+            return
+        if world.generation != known.generation:
+            known.changed, known.decision = True, None
+        known.generation, known.settings, known.service = world.generation, settings, intent.service
+
+    def forget(self, key: Key) -> None:
+        """Drops a service that is gone or no longer tuned."""
+        self._tuned.pop(key, None)
+
+    def decide(self, key: Key, looked: Looked, now: float) -> bool:
+        """Decides on one window. Whether that is anything people see; see `SignalsWatch`."""
+        known = self._tuned.get(key)
+        if known is None:
+            return False
+        known.decision, known.state = decide(known.settings, looked.signals, known.state, now)
+        known.looked, known.changed = looked, False
+        acted = bool(known.decision.actions)
+        if acted:
+            log.info("tuned: %s", known.decision.reason, extra={"service": f"{key[0]}/{key[1]}"})
+        learnt = bool(looked.signals.arrivals.known) and now - known.kept_at >= KEPT_EVERY
+        if acted or learnt:
+            known.kept, known.kept_at = json.dumps(known.state.dump(), sort_keys=True), now
+        before = known.seen
+        known.seen = seen(known.decision, known.state, looked, known.settings, known.seen)
+        return known.seen != before or acted
+
+    def knobs(self, key: Key, uid: str, generation: int) -> Knobs | None:
+        """The knobs decided for this spec; None where nothing has been decided for it yet, or nothing may move."""
+        known = self._tuned.get(key)
+        if known is None or known.decision is None or (known.uid, known.generation) != (uid, generation):
+            return None
+        return known.decision.knobs if known.settings.mode is TuningMode.AUTO else None
+
+    def changed(self, key: Key) -> bool:
+        """Whether the spec has changed since the last window."""
+        known = self._tuned.get(key)
+        return known is not None and known.changed
+
+    def seen(self, key: Key) -> Seen | None:
+        """What people shall see of the last decision."""
+        known = self._tuned.get(key)
+        return known.seen if known else None
+
+    def told(self, key: Key) -> str:
+        """What was changed and nobody was told of yet, in words; asked once, it is told."""
+        known = self._tuned.get(key)
+        if known is None or known.seen is None or not known.seen.told:
+            return ""
+        said, known.seen = known.seen.told, replace(known.seen, told="")
+        return said
+
+    def memory(self, key: Key) -> Manifest | None:
+        """The ConfigMap with what is remembered; None where nothing is yet."""
+        known = self._tuned.get(key)
+        return build_tuning_memory(known.service, known.kept) if known and known.kept else None
+
+
+def _stored(world: World) -> str:
+    found = world.of(resources.CONFIG_MAP).get(memory_name(world.key[1]), {})
+    return str((found.get("data") or {}).get(MEMORY_KEY) or "")
+
+
+def _loads(text: str) -> object:
+    try:
+        return json.loads(text) if text else {}
+    except ValueError:
+        return {}

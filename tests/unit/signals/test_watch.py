@@ -1,0 +1,141 @@
+"""When services are looked at, and when their loops are woken."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from llmservice.api.knobs import Knobs
+from llmservice.signals.adapters import NATIVE
+from llmservice.signals.source import Histories, Target, history_of
+from llmservice.signals.watch import SCRAPE_INTERVAL, Asked, Key, Looked, SignalsWatch
+from llmservice.tuning.measured import Replicas
+from tests.unit.signals.pods import GATE, Pod
+
+pytestmark = pytest.mark.unit
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+CHAT = ("default", "chat")
+
+
+class Pods:
+    """A source of which a test sets the pods' counters; None: no pod answers."""
+
+    name = "Pods"
+
+    def __init__(self) -> None:
+        self.pod: Pod | None = Pod()
+        self.asked: list[int] = []
+        self.fault = ""
+
+    async def collect(self, targets: Sequence[Target], histories: Histories, now: float) -> str:
+        self.asked.append(len(targets))
+        if self.pod is not None:
+            for target in targets:
+                history_of(histories, target.pod).add(now, self.pod.values.items())
+        return self.fault
+
+
+class Turns:
+    """A clock of which each wait is one turn; after the last the watch is told to stop."""
+
+    def __init__(self, turns: int, stop: asyncio.Event, at_turn: Callable[[int], None] = lambda _: None) -> None:
+        self.left, self.stop, self.at_turn, self.elapsed = turns, stop, at_turn, 0.0
+
+    def now(self) -> datetime:
+        return NOW + timedelta(seconds=self.elapsed)
+
+    def monotonic(self) -> float:
+        return self.elapsed
+
+    async def wait(self, event: asyncio.Event, seconds: float | None) -> None:
+        self.elapsed += SCRAPE_INTERVAL
+        self.left -= 1
+        self.at_turn(self.left)
+        if self.left <= 0:
+            self.stop.set()
+
+
+def asked(*pods: str) -> Asked:
+    targets = tuple(Target(("default", pod), "", NATIVE.names()) for pod in pods)
+    return Asked(NATIVE, targets, dict.fromkeys(pods, 0.0), Knobs(slots=18), Replicas(ready=len(pods)))
+
+
+async def test_a_service_is_woken_only_when_its_figures_changed() -> None:
+    stop, pods = asyncio.Event(), Pods()
+    woken: list[Key] = []
+
+    def at_turn(left: int) -> None:
+        if left == 3 and pods.pod is not None:
+            pods.pod.put("llm_gate_held_requests", GATE, 7)
+
+    watch = SignalsWatch(pods, Turns(9, stop, at_turn), woken.append)
+    watch.watch(CHAT, asked("p0"))
+    await watch.run(stop)
+    assert len(pods.asked) == 9
+    # The first look, the first rate, the new queue: three changes in five windows.
+    assert len(woken) == 3
+    latest = watch.latest(CHAT)
+    assert latest is not None
+    assert latest.figures.queue_depth == 7
+
+
+async def test_windows_follow_each_other_and_are_told_with_what_came_in_them() -> None:
+    stop, pods = asyncio.Event(), Pods()
+    told: list[tuple[float, float | None]] = []
+
+    def at_turn(_: int) -> None:
+        if pods.pod is not None:
+            pods.pod.complete(15)
+
+    def decide(_key: Key, looked: Looked, _now: float) -> bool:
+        told.append((looked.signals.window_seconds, looked.signals.completions.known))
+        return False
+
+    watch = SignalsWatch(pods, Turns(5, stop, at_turn), lambda _: None, decide)
+    watch.watch(CHAT, asked("p0"))
+    await watch.run(stop)
+    assert told == [(30, 1), (30, 1)]
+
+
+async def test_a_decision_that_people_see_wakes_the_service() -> None:
+    stop, pods = asyncio.Event(), Pods()
+    woken: list[Key] = []
+    watch = SignalsWatch(pods, Turns(7, stop), woken.append, lambda *_: True)
+    watch.watch(CHAT, asked("p0"))
+    await watch.run(stop)
+    assert len(woken) == 4
+
+
+async def test_a_source_is_asked_once_for_all_services() -> None:
+    stop, pods = asyncio.Event(), Pods()
+    watch = SignalsWatch(pods, Turns(3, stop), lambda _: None)
+    watch.watch(CHAT, asked("p0", "p1"))
+    watch.watch(("default", "code"), asked("c0"))
+    await watch.run(stop)
+    assert pods.asked == [3, 3, 3]
+
+
+async def test_a_source_that_fails_is_told_with_the_window() -> None:
+    stop, pods = asyncio.Event(), Pods()
+    pods.pod, pods.fault = None, "Prometheus does not answer"
+    watch = SignalsWatch(pods, Turns(3, stop), lambda _: None)
+    watch.watch(CHAT, asked("p0"))
+    await watch.run(stop)
+    latest = watch.latest(CHAT)
+    assert latest is not None
+    assert latest.fault == "Prometheus does not answer"
+    assert latest.figures.queue_depth is None
+
+
+async def test_a_service_without_ready_pods_is_not_read_and_has_no_figures() -> None:
+    stop, pods = asyncio.Event(), Pods()
+    watch = SignalsWatch(pods, Turns(2, stop), lambda _: None)
+    watch.watch(CHAT, asked("p0"))
+    watch.watch(CHAT, asked())
+    await watch.run(stop)
+    assert pods.asked == []
+    assert watch.latest(CHAT) is None

@@ -71,6 +71,12 @@ class StateCollector(Collector):
         for (namespace, name), value in sorted(self._state.services().items()):
             ready.add_metric([namespace, name], float(value))
         yield ready
+        desired = GaugeMetricFamily(
+            "llmservice_desired_replicas", "Replicas that the tuner would have", labels=["namespace", "name"]
+        )
+        for (namespace, name), count in sorted(self._state.desired_replicas().items()):
+            desired.add_metric([namespace, name], float(count))
+        yield desired
 
 
 def _gauge(name: str, text: str, value: float, labels: Mapping[str, str] | None = None) -> GaugeMetricFamily:

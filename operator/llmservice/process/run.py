@@ -142,6 +142,7 @@ class Process:
             reconciler.tuner = tuner
             reconciler.signals = SignalsWatch(source, self._clock, queue.wake, tuner.decide)
             self._state.queue, self._state.services = queue, lambda: reconciler.ready
+            self._state.desired_replicas = tuner.desired
             login = login_by(settings.kubeconfig, settings.context)
             work: set[asyncio.Task[None]] = {
                 asyncio.create_task(queue.run(stop, settings.shutdown_grace), name="queue"),

@@ -36,6 +36,8 @@ class ProcessState:
     """Whether the start-up checks have passed: from then on the process is ready, leading or standing by."""
     leads: Callable[[], bool] = _never
     services: Callable[[], Mapping[Key, bool]] = _nothing
+    desired_replicas: Callable[[], Mapping[Key, int]] = _nothing
+    """Replicas that the tuner would have: what an autoscaler that owns them may follow."""
     loop_lag: float = 0.0
     last_answer: float | None = None
     round_trip: float | None = None

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from llmservice.api.operations import TuningMode
 from llmservice.api.reasons import ConditionType, Reason
-from llmservice.api.status import Phase
+from llmservice.api.status import ConditionStatus, Phase
 from llmservice.diagnose.chain import deployment_finding, pod_finding, service_finding
 from llmservice.diagnose.finding import Evidence, Finding
 from llmservice.diagnose.pod import Pod
 from llmservice.kube import resources
-from llmservice.reconcile.conditions import Judgement, false, true, unknown
+from llmservice.reconcile.conditions import Judgement, false, read_conditions, true, unknown
 from llmservice.reconcile.decide import Decision
 from llmservice.reconcile.intent import Blocked, Intent
 from llmservice.reconcile.tuning_seen import Seen
@@ -113,9 +113,12 @@ def _signals_trusted(state: State) -> Judgement:
     kind, service = ConditionType.SIGNALS_TRUSTED, state.intent.service
     if service is not None and service.spec.tuning.mode is TuningMode.OFF:
         return unknown(kind, message="tuning.mode is Off, so nobody follows the signals")
-    if state.tuned is None:
-        return unknown(kind, message="there has not been a whole window yet")
-    return state.tuned.trusted
+    if state.tuned is not None:
+        return state.tuned.trusted
+    last = read_conditions(state.world.status).get(kind)  # what the process before this one found
+    if last is not None and last.status is not ConditionStatus.UNKNOWN:
+        return Judgement(kind, last.status, last.reason, last.message)
+    return unknown(kind, message="there has not been a whole window yet")
 
 
 def _capacity_fits(state: State) -> Judgement:

@@ -9,8 +9,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from llmservice.api.model import ModelSource
+from llmservice.api.operations import TuningMode
 from llmservice.api.plan import CapacityPlan
 from llmservice.api.reasons import ConditionType, Reason
+from llmservice.api.service import LLMService
 from llmservice.api.status import (
     CapacityStatus,
     LLMServiceStatus,
@@ -18,6 +20,7 @@ from llmservice.api.status import (
     RevisionRef,
     RevisionStatus,
     SignalsStatus,
+    TuningStatus,
 )
 from llmservice.kube import resources
 from llmservice.kube.resources import Manifest
@@ -71,12 +74,20 @@ def report(
         revisions=_revisions(world, intent),
         knobs=report_knobs(intent.service, intent.knobs) if isinstance(intent, Intent) else None,
         signals=signals,
-        tuning=tuned.status if tuned else None,
+        tuning=tuned.status if tuned else _tuning_before(world, service),
         startup=startup(world.pods),
         capacity=report_capacity(plan) if plan else None,
         warnings=list(intent.warnings),
     )
     return Report(_keeping_old(status, world, intent), tuple(transitions(before, conditions)))
+
+
+def _tuning_before(world: World, service: LLMService | None) -> TuningStatus | None:
+    """What the process before this one decided, until this one has."""
+    old = _stored(world)
+    if old is None or service is None or service.spec.tuning.mode is TuningMode.OFF:
+        return None
+    return old.tuning
 
 
 def status_manifest(world: World, status: LLMServiceStatus) -> Manifest:

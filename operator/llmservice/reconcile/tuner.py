@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -25,6 +26,7 @@ from llmservice.reconcile.world import World
 from llmservice.signals.watch import Looked
 from llmservice.tuning.decide import decide
 from llmservice.tuning.decision import Decision
+from llmservice.tuning.measured import Signals
 from llmservice.tuning.settings import Settings
 from llmservice.tuning.state import State
 from llmservice.workload.names import memory_name
@@ -32,6 +34,9 @@ from llmservice.workload.tuning_memory import MEMORY_KEY, build_tuning_memory
 
 KEPT_EVERY: Final = 600.0
 """Seconds after which a memory that only learnt is written again. One that acted is at once, an idle one never."""
+
+Tune = Callable[[Settings, Signals, State, float], tuple[Decision, State]]
+"""The tuner itself, see `llmservice.tuning.decide`."""
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +65,7 @@ class Tuner:
     """What is tuned, by service."""
 
     fleet: FleetDefaults
+    tune: Tune = decide
     _tuned: dict[Key, _Tuned] = field(default_factory=dict)
 
     def follow(self, world: World, intent: Intent) -> None:
@@ -87,7 +93,7 @@ class Tuner:
         known = self._tuned.get(key)
         if known is None:
             return False
-        known.decision, known.state = decide(known.settings, looked.signals, known.state, now)
+        known.decision, known.state = self.tune(known.settings, looked.signals, known.state, now)
         known.looked, known.changed = looked, False
         acted = bool(known.decision.actions)
         if acted:
@@ -123,6 +129,10 @@ class Tuner:
             return ""
         said, known.seen = known.seen.told, replace(known.seen, told="")
         return said
+
+    def desired(self) -> Mapping[Key, int]:
+        """Replicas that the tuner would have, by service: for autoscalers that own them."""
+        return {key: known.decision.proposed.replicas for key, known in self._tuned.items() if known.decision}
 
     def memory(self, key: Key) -> Manifest | None:
         """The ConfigMap with what is remembered; None where nothing is yet."""

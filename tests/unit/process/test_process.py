@@ -139,6 +139,7 @@ async def test_the_pages_tell_liveness_readiness_and_metrics() -> None:
     state, metrics = ProcessState(clock), OperatorMetrics()
     metrics.registry.register(StateCollector(state))
     state.services = lambda: {("chat", "llama"): True}
+    state.desired_replicas = lambda: {("chat", "llama"): 3}
     metrics.passed(("chat", "llama"), 0.02, False)
     metrics.answered(Answered("get", "pods", 200, 0.01))
     async with TestClient(TestServer(application(state, metrics.registry))) as client:
@@ -155,6 +156,7 @@ async def test_the_pages_tell_liveness_readiness_and_metrics() -> None:
         assert 'llmservice_operator_api_requests_total{resource="pods",status="200",verb="get"} 1.0' in text
         assert 'llmservice_ready{name="llama",namespace="chat"} 1.0' in text
         assert "llmservice_operator_leader 0.0" in text
+        assert 'llmservice_desired_replicas{name="llama",namespace="chat"} 3.0' in text
         state.loop_lag = 60.0
         stuck = await client.get("/healthz")
         assert stuck.status == 503

@@ -92,6 +92,20 @@ def status(
     show_status(name, namespace, context, kubeconfig, as_json=output is OutputFormat.JSON)
 
 
+@app.command("explain")
+def explain_command(
+    name: Annotated[str, typer.Argument(help="Name of the LLMService.", show_default=False)],
+    namespace: Namespace = None,
+    context: Context = None,
+    kubeconfig: Kubeconfig = None,
+    output: Output = OutputFormat.TEXT,
+) -> None:
+    """Tell what the tuner did and why: knobs, headroom, what limits, the last decisions with their figures."""
+    from llmservice.cli.explain import explain
+
+    explain(name, namespace, context, kubeconfig, as_json=output is OutputFormat.JSON)
+
+
 @app.command()
 def run(
     file: Annotated[Path, typer.Option("--file", "-f", help="File with one LLMService.", show_default=False)],

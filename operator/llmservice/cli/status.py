@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
 from pathlib import Path
-from typing import Any
 
 import typer
 from rich.console import Console, Group
@@ -15,11 +12,8 @@ from rich.text import Text
 
 from llmservice.api.duration import format_duration
 from llmservice.api.status import ConditionStatus, LLMServiceStatus
-from llmservice.api.yaml_text import read_yaml
-from llmservice.cli.documents import fail
-from llmservice.kube.errors import KubeError
-from llmservice.kube.real import connect
-from llmservice.kube.resources import EVENT, LLM_SERVICE, Manifest
+from llmservice.cli.reading import read_service, seen_at
+from llmservice.kube.resources import Manifest
 
 RECENT_EVENTS = 8
 _COLORS = {ConditionStatus.TRUE: "green", ConditionStatus.FALSE: "red", ConditionStatus.UNKNOWN: "yellow"}
@@ -30,53 +24,12 @@ def show_status(
     name: str, namespace: str | None, context: str | None, kubeconfig: Path | None, *, as_json: bool
 ) -> None:
     """Prints the status of one service. Ends the command with one clear error where there is none."""
-    where = namespace or _context_namespace(kubeconfig, context)
-    try:
-        service, events = asyncio.run(_read(name, where, context, kubeconfig))
-    except KubeError as error:
-        raise fail(str(error)) from error
-    if service is None:
-        raise fail(f"there is no LLMService {name!r} in namespace {where!r}")
+    found = read_service(name, namespace, context, kubeconfig)
+    events = found.events[-RECENT_EVENTS:]
     if as_json:
-        typer.echo(json.dumps({"status": service.get("status") or {}, "events": events}, indent=2))
+        typer.echo(json.dumps({"status": found.service.get("status") or {}, "events": events}, indent=2))
     else:
-        Console().print(status_view(service, events))
-
-
-async def _read(
-    name: str, namespace: str, context: str | None, kubeconfig: Path | None
-) -> tuple[Manifest | None, list[Manifest]]:
-    client = await connect(kubeconfig, context)
-    try:
-        service = await client.get(LLM_SERVICE, namespace, name)
-        # By uid, so that a service of the same name that is gone does not speak.
-        selector = f"involvedObject.uid={service['metadata']['uid']}" if service else ""
-        events = await client.list(EVENT, namespace, field_selector=selector) if service else []
-    finally:
-        await client.close()
-    return service, sorted(events, key=_seen_at)[-RECENT_EVENTS:]
-
-
-def _seen_at(event: Manifest) -> str:
-    return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
-
-
-def _context_namespace(kubeconfig: Path | None, context: str | None) -> str:
-    """The namespace of the context in the kubeconfig (KUBECONFIG may name several); `default` where it names none."""
-    files = str(kubeconfig or Path.home() / ".kube" / "config").split(os.pathsep)
-    configs = [_kubeconfig(Path(file)) for file in files]
-    wanted = context or next((config["current-context"] for config in configs if config.get("current-context")), None)
-    entries = [entry for config in configs for entry in config.get("contexts") or ()]
-    found: dict[str, Any] = next((entry for entry in entries if entry.get("name") == wanted), {})
-    return str((found.get("context") or {}).get("namespace") or "default")
-
-
-def _kubeconfig(file: Path) -> dict[str, Any]:
-    try:
-        documents = read_yaml(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return documents[0] if documents and isinstance(documents[0], dict) else {}
+        Console().print(status_view(found.service, events))
 
 
 def status_view(service: Manifest, events: list[Manifest]) -> Group:
@@ -170,5 +123,5 @@ def _events(events: list[Manifest]) -> Table:
     for column in ("SEEN", "TYPE", "EVENT", "MESSAGE"):
         table.add_column(column, overflow="fold")
     for event in events:
-        table.add_row(_seen_at(event), event.get("type", ""), event.get("reason", ""), event.get("message", ""))
+        table.add_row(seen_at(event), event.get("type", ""), event.get("reason", ""), event.get("message", ""))
     return table

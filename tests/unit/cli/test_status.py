@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from llmservice.cli.status import _context_namespace, status_view
+from llmservice.cli.reading import _context_namespace
+from llmservice.cli.status import status_view
 
 pytestmark = pytest.mark.unit
 

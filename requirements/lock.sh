@@ -6,7 +6,7 @@ compile() { # output arguments...
   local output=$1; shift
   uv pip compile --quiet --generate-hashes --no-emit-index-url --no-header --no-annotate --python-version 3.11 "$@" -o "$output"
 }
-compile requirements/dev.txt --extra serving --extra tritonserver --group dev pyproject.toml
+compile requirements/dev.txt --extra serving --extra tritonserver --extra simulator --group dev pyproject.toml
 compile requirements/operator.txt pyproject.toml -c requirements/dev.txt
 compile requirements/serving.txt --extra serving pyproject.toml -c requirements/dev.txt
 # The Triton image has the server and what its Python backend imports, nothing of the client's world.

@@ -166,6 +166,35 @@ def openai_command(
 
 
 @app.command()
+def simulate(
+    engine: Annotated[str, typer.Option(help="dynamic (batches run to completion) or llama-8b-a100.")] = "dynamic",
+    load: Annotated[
+        str, typer.Option(help="steady, steps, bursts, conversation, code, long-context or days.")
+    ] = "steps",
+    trace: Annotated[
+        Path | None, typer.Option(help="Requests or rates of your own: Azure LLM CSV, Mooncake JSONL, or time_s,rps.")
+    ] = None,
+    column: Annotated[str | None, typer.Option(help="Column of a rate series; rps when omitted.")] = None,
+    rate: Annotated[float | None, typer.Option(min=0.001, help="Mean requests/s; the load's own when omitted.")] = None,
+    inside: Annotated[str, typer.Option(help="What a rate does inside a window: linear or stepwise.")] = "linear",
+    latency: Annotated[str | None, typer.Option(help="Objective: p99 of the whole request, such as 300ms.")] = None,
+    first_token: Annotated[str | None, typer.Option(help="Objective: p99 until the first token.")] = None,
+    per_token: Annotated[str | None, typer.Option(help="Objective: p99 of the time per output token.")] = None,
+    max_replicas: Annotated[int, typer.Option(min=1, max=64, help="Most replicas.")] = 16,
+    cold_start: Annotated[str, typer.Option(help="From asking for a replica until it serves.")] = "3m",
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same run.")] = 0,
+    output: Output = OutputFormat.TEXT,
+) -> None:
+    """Ask what objectives would cost: play a load on simulated replicas, tuned and with a fixed number of them."""
+    from llmservice.cli.simulate import Request, simulate_request
+
+    request = Request(
+        engine, load, trace, column, rate, inside, latency, first_token, per_token, max_replicas, cold_start, seed
+    )
+    simulate_request(request, as_json=output is OutputFormat.JSON)
+
+
+@app.command()
 def crds() -> None:
     """Print the CustomResourceDefinition, ready for `kubectl apply --server-side -f -`."""
     from llmservice.cli.crds import print_crds

@@ -24,8 +24,12 @@ class EngineImage(ApiModel):
 class Pool(ApiModel):
     """A named class of nodes with one kind of accelerator."""
 
-    accelerator: str = "cpu"
-    resource: Annotated[str, Field(description="Extended resource that one accelerator is; empty for CPU.")] = ""
+    accelerator: Annotated[
+        str, Field(description="Its name in the catalogue, such as a100-80gb or a100-80gb-mig-3g.40gb.")
+    ] = "cpu"
+    resource: Annotated[
+        str, Field(description="Extended resource that one accelerator is; empty: the catalogue's, none for CPU.")
+    ] = ""
     node_selector: dict[str, str] = {}
     template: PodTemplate = PodTemplate()
     runtime_class_name: str | None = None
@@ -33,6 +37,17 @@ class Pool(ApiModel):
         str | None,
         Field(description="Memory of one accelerator, as a quantity such as 80Gi; omitted: the catalogue's."),
     ] = None
+    topology_keys: Annotated[
+        list[str], Field(description="Node labels whose values are failure domains: replicas spread over them.")
+    ] = ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]
+    quota: Annotated[
+        dict[str, int],
+        Field(description="Accelerators by namespace, * for every other: a service that wants more is refused."),
+    ] = {}
+
+    def quota_of(self, namespace: str) -> int | None:
+        """Accelerators that a service of `namespace` may take here; None: any number."""
+        return self.quota.get(namespace, self.quota.get("*"))
 
 
 class PrometheusConnection(ApiModel):
@@ -59,6 +74,10 @@ class FleetDefaults(ApiModel):
     }
     image_pull_policy: str = "IfNotPresent"
     pools: dict[str, Pool] = {"cpu": Pool()}
+    built_in_pools: Annotated[
+        list[str],
+        Field(description="Names of the accelerator catalogue that are pools by themselves; * stands for any part."),
+    ] = ["a100-*"]
     objectives: Objectives = Objectives()
     prometheus: PrometheusConnection = PrometheusConnection()
     pod_monitor: bool = False

@@ -1,15 +1,61 @@
-"""The capacity plan: what fits on one accelerator."""
+"""The capacity plan: what fits on one accelerator, and what a change would buy."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from llmservice.api.findings import Finding
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    """Bytes of the fullest accelerator by use; together they are its memory. `outside` is what the engine leaves."""
+
+    weights: int
+    context: int
+    communication: int
+    activations: int
+    graphs: int
+    reserve: int
+    kv_cache: int
+    outside: int
+
+
+@dataclass(frozen=True)
+class LengthFit:
+    """How many sequences of `length` tokens the cache holds at once."""
+
+    length: int
+    sequences: int
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What one change would buy: sequences at the planned length before and after it.
+
+    `field_path` and `value` say what to write, `words` what it is.
+    """
+
+    words: str
+    field_path: str
+    value: str
+    before: int
+    after: int
+
+    def __str__(self) -> str:
+        return f"{self.words}: {self.before} -> {self.after} sequences"
 
 
 @dataclass(frozen=True)
 class CapacityPlan:
     """What one replica holds. Bytes are bytes; `fits` is None where the model is not known well enough to say.
 
-    `max_length` is 0 where only the model's files say it.
+    `weights_bytes` and `usable_bytes` are of the whole replica, `kv_bytes_per_token` of one token over all its
+    accelerators, `memory` of the fullest one. `max_length` is 0 where only the model's files say it. `max_sequences`
+    is what the engine is told, `fitting_sequences` what the cache holds at `planned_length`. `instances` engine
+    instances would fit beside each other, each with a sequence of the maximum length. `reload_fits` tells whether the
+    weights fit a second time beside a serving engine, `reload_percent` the highest memoryPercent at which they would.
+    `kv_blocks` of 16 tokens are what the engine allocates. `problems` make it impossible, whatever the memory.
     """
 
     pool: str
@@ -24,3 +70,18 @@ class CapacityPlan:
     usable_bytes: int = 0
     reason: str = ""
     remedies: tuple[str, ...] = ()
+    model: str = ""
+    dtype: str = ""
+    quantization: str = ""
+    kv_dtype: str = ""
+    memory: MemoryUse | None = None
+    planned_length: int = 0
+    fitting_sequences: int = 0
+    sequences_by_length: tuple[LengthFit, ...] = ()
+    kv_blocks: int = 0
+    instances: int = 0
+    reload_fits: bool | None = None
+    reload_percent: int = 0
+    gains: tuple[Gain, ...] = ()
+    smallest_pool: str = ""
+    problems: tuple[Finding, ...] = ()

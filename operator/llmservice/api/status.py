@@ -114,6 +114,23 @@ class CapacityStatus(StatusModel):
     max_length: Annotated[int | None, Field(ge=0)] = None
     weights_bytes: Annotated[int | None, Field(ge=0)] = None
     kv_tokens: Annotated[int | None, Field(ge=0, description="Tokens the cache of keys and values holds.")] = None
+    kv_bytes_per_token: Annotated[int | None, Field(ge=0, description="Of one token, over all accelerators.")] = None
+    planned_length: Annotated[
+        int | None, Field(ge=0, description="Tokens of a sequence that the plan counts with.")
+    ] = None
+    fitting_sequences: Annotated[
+        int | None, Field(ge=0, description="Sequences of plannedLength that the cache holds at once.")
+    ] = None
+    instances: Annotated[int | None, Field(ge=0, description="Engine instances that fit beside each other.")] = None
+    reload_memory_percent: Annotated[
+        int | None,
+        Field(ge=0, le=100, description="Up to this kvCache.memoryPercent weights can be loaded beside a live engine."),
+    ] = None
+    smallest_pool: Annotated[Word | None, Field(description="The smallest pool on which it fits.")] = None
+    gains: Annotated[list[Sentence], clip_items(6), Field(max_length=6, description="What each change would buy.")] = []
+    remedies: Annotated[
+        list[Sentence], clip_items(3), Field(max_length=3, description="What to write instead, cheapest first.")
+    ] = []
     message: Sentence | None = None
 
 

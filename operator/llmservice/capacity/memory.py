@@ -1,35 +1,60 @@
-"""The memory plan: how many bytes the weights take, and how many tokens fit into what is left."""
+"""The memory plan of one accelerator: what weights and everything else take, and how many tokens fit beside them.
+
+A replica's accelerators are alike except for where a pipeline puts the embeddings, so the fullest one is planned.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Final
 
-from llmservice.api.engine import Parallelism
-from llmservice.api.model import Dtype
-from llmservice.api.operations import KvCacheDtype
-from llmservice.capacity.models import Model
+from llmservice.api.engine import Backend, Parallelism
+from llmservice.capacity.architecture import Model
 from llmservice.capacity.quantity import GIB
+from llmservice.capacity.quantization import Quantization, bits_per_weight
 
-ACCELERATOR_RESERVE: Final = 2 * GIB
-"""Per accelerator: the CUDA context, kernels and their workspaces, and the activations of one step."""
+_MIB: Final = 2**20
 
-CPU_RESERVE: Final = GIB
-"""Triton, gate and engine processes with their libraries, and the activations of one step."""
+CONTEXT_BYTES: Final = 551 * _MIB
+"""CUDA context, cuBLAS and kernels of one process: 551 MiB (aiconfigurator 0.12, `other_mem` before its safety
+margin); KAITO measured 0.6 GiB at most on vLLM 0.10."""
 
-_DTYPE_BYTES: Final = {Dtype.FLOAT32: 4, Dtype.FLOAT16: 2, Dtype.BFLOAT16: 2}
-_KV_BYTES: Final = {KvCacheDtype.FP8_E4M3: 1, KvCacheDtype.FP8_E5M2: 1, KvCacheDtype.INT8: 1}
+COMMUNICATION_BYTES: Final = {1: 0, 2: 342 * _MIB, 4: 392 * _MIB, 8: 392 * _MIB}
+"""NCCL's buffers by accelerators that share a layer (aiconfigurator 0.12, `nccl_mem` of every GPU)."""
+
+GRAPH_BYTES: Final = GIB
+"""CUDA graphs, sampler and kernel workspaces: vLLM logs 0.1 to 1.0 GiB ("Graph capturing finished … took 0.61 GiB")."""
+
+FRAGMENTATION_BYTES: Final = 2 * GIB
+"""What the allocator may hold without using it. With graphs and context it makes the 3.5 GiB that aiconfigurator
+reserves for safe deployments; a promise kept is worth more here than the last GiB."""
+
+SMALL_SHARE: Final = 0.08
+"""Of a small accelerator (a MIG slice of 5 GiB) no more than this is reserved for fragmentation, and half of it for
+graphs, whose sizes follow the batches that fit."""
+
+CPU_PROCESS_BYTES: Final = GIB
+"""Triton, gate and engine processes with their libraries."""
+
+BLOCK_TOKENS: Final = 16
+"""Tokens in one block of the cache, in the torch engine and by default in vLLM."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What decides the memory of one engine, besides the model: types, split, and the share it may take."""
+    """What decides the memory of one engine, besides the model: types, split, and the share it may take.
+
+    `memory_bytes` is of one accelerator. `step_tokens` is the most that one step computes.
+    """
 
     memory_bytes: int
     memory_percent: int
-    dtype: Dtype
-    kv_dtype: KvCacheDtype
+    dtype_bytes: int
+    kv_bytes: int
+    quantization: Quantization
     parallelism: Parallelism
+    backend: Backend
+    step_tokens: int
     is_cpu: bool = False
 
     @property
@@ -37,44 +62,125 @@ class Layout:
         """Accelerators of one replica; one for CPU, which is one pool of memory."""
         return 1 if self.is_cpu else self.parallelism.tensor * self.parallelism.pipeline
 
+    @property
+    def tensor(self) -> int:
+        """Accelerators that share each layer."""
+        return 1 if self.is_cpu else self.parallelism.tensor
+
+    @property
+    def pipeline(self) -> int:
+        """Stages that share the layers."""
+        return 1 if self.is_cpu else self.parallelism.pipeline
+
+    @property
+    def budget_bytes(self) -> int:
+        """What the engine may take of one accelerator."""
+        return self.memory_bytes * self.memory_percent // 100
+
 
 @dataclass(frozen=True)
 class Memory:
-    """Memory of one engine over all its accelerators, in bytes; `kv_tokens` in tokens."""
+    """Bytes on the fullest accelerator by use, and what is left for keys and values.
 
-    usable_bytes: int
-    weights_bytes: int
-    kv_bytes_per_token: int
-    kv_tokens: int
-
-
-def element_bytes(dtype: Dtype, *, is_cpu: bool) -> int:
-    """Bytes of one weight. `auto` is half precision on accelerators and, since CPUs compute in it, float32 there."""
-    return _DTYPE_BYTES.get(dtype, 4 if is_cpu else 2)
-
-
-def kv_bytes_per_token(model: Model, layout: Layout) -> int:
-    """Bytes of keys and values of one token: `2 · layers · kv_heads · head_size · bytes`.
-
-    The 2 is one key and one value vector; grouped-query attention stores `kv_heads`, not all heads (Kwon et al.,
-    "Efficient Memory Management for Large Language Model Serving with PagedAttention", 2023, section 3; Ainslie et
-    al., "GQA", 2023). A split over more accelerators than there are KV heads repeats heads, hence the rounding up.
-    Llama-2-13B in float16: 2 · 40 · 40 · 128 · 2 = 819,200.
+    `kv_token_bytes` is one token in every layer there; `total_weights_bytes` are of the whole replica.
     """
-    tensor = 1 if layout.is_cpu else layout.parallelism.tensor
-    heads = -(-model.kv_heads // tensor) * tensor
-    element = _KV_BYTES.get(layout.kv_dtype, element_bytes(layout.dtype, is_cpu=layout.is_cpu))
-    return 2 * model.layers * heads * model.head_size * element
+
+    weights_bytes: int
+    total_weights_bytes: int
+    context_bytes: int
+    communication_bytes: int
+    activation_bytes: int
+    graph_bytes: int
+    reserve_bytes: int
+    kv_token_bytes: int
+    kv_budget_bytes: int
+
+    @property
+    def overhead_bytes(self) -> int:
+        """Everything that is neither weights nor cache."""
+        return (
+            self.context_bytes
+            + self.communication_bytes
+            + self.activation_bytes
+            + self.graph_bytes
+            + self.reserve_bytes
+        )
 
 
 def measure(model: Model, layout: Layout) -> Memory:
-    """Memory of one engine: `usable = n · (memory · percent - reserve)`, `tokens = (usable - weights) / per token`.
+    """The memory of the fullest accelerator: `cache = share · memory - weights - overhead`; never below zero."""
+    weights = stage_weights_bytes(model, layout)
+    if layout.is_cpu:
+        overhead = (CPU_PROCESS_BYTES, 0, 0, 0, 0)
+    else:
+        small = int(layout.memory_bytes * SMALL_SHARE)
+        overhead = (
+            CONTEXT_BYTES,
+            communication_bytes(layout.tensor),
+            activation_bytes(model, layout),
+            min(GRAPH_BYTES, small // 2),
+            min(FRAGMENTATION_BYTES, small),
+        )
+    return Memory(
+        weights,
+        total_weights_bytes(model, layout),
+        *overhead,
+        kv_token_bytes=sequence_bytes(model, layout, 1),
+        kv_budget_bytes=max(0, layout.budget_bytes - weights - sum(overhead)),
+    )
 
-    Weights are `parameters · bytes`. A split engine is taken as evenly split; norms and, below the KV-head count,
-    nothing else is repeated. Tokens are 0, not negative, where the weights alone do not fit.
+
+def communication_bytes(tensor: int) -> int:
+    """NCCL's buffers on each of `tensor` accelerators; between the known counts, those of the next larger."""
+    return next((size for known, size in COMMUNICATION_BYTES.items() if tensor <= known), COMMUNICATION_BYTES[8])
+
+
+def stage_layers(model: Model, layout: Layout) -> int:
+    """Layers of the longest pipeline stage."""
+    return -(-model.layers // layout.pipeline)
+
+
+def stage_weights_bytes(model: Model, layout: Layout) -> int:
+    """Weights on the fullest accelerator: a stage's layers, and one copy of the embeddings unless all are there."""
+    ends = 1 if layout.pipeline == 1 else 0.5 if not model.tied else 1
+    return _weights(model, layout, stage_layers(model, layout), ends)
+
+
+def total_weights_bytes(model: Model, layout: Layout) -> int:
+    """Weights of a whole replica, what is repeated on each accelerator counted each time."""
+    ends = 2 if model.tied and layout.pipeline > 1 else 1
+    return _weights(model, layout, model.layers, ends) * layout.tensor
+
+
+def _weights(model: Model, layout: Layout, layers: int, ends: float) -> int:
+    """Bytes of `layers` layers and `ends` times the embeddings on one accelerator."""
+    dense = min(layers, model.experts.dense_layers) if model.experts else 0
+    linear, plain = model.layer_parameters(layout.tensor)
+    dense_linear, dense_plain = model.layer_parameters(layout.tensor, dense=True)
+    packed = (layers - dense) * linear + dense * dense_linear
+    whole = (layers - dense) * plain + dense * dense_plain + model.hidden + model.unshaped_parameters
+    whole += int(ends * model.embedding_parameters) // layout.tensor
+    bits = bits_per_weight(layout.quantization, layout.dtype_bytes)
+    return int(packed * bits / 8) + whole * layout.dtype_bytes
+
+
+def sequence_bytes(model: Model, layout: Layout, length: int) -> int:
+    """Bytes of keys and values of one sequence of `length` tokens, on the fullest accelerator."""
+    layer_tokens = model.cached_layer_tokens(length, stage_layers(model, layout))
+    return layer_tokens * model.kv_numbers(layout.tensor) * layout.kv_bytes
+
+
+def activation_bytes(model: Model, layout: Layout) -> int:
+    """Peak of what one step computes with: the residual stream twice, and the widest feed-forward layer.
+
+    `step_tokens · bytes · (2 · hidden + 3 · intermediate / tensor)`: gate, up and their product live at once. With
+    experts each token passes `per_token` of them and their outputs are kept until they are summed. For Llama this
+    gives 12.5 · hidden at one accelerator, where aiconfigurator 0.12 measured 11 (`ACTIVATION_COEFFICIENTS`).
     """
-    reserve = CPU_RESERVE if layout.is_cpu else ACCELERATOR_RESERVE
-    usable = layout.accelerators * max(0, layout.memory_bytes * layout.memory_percent // 100 - reserve)
-    weights = model.parameters * element_bytes(layout.dtype, is_cpu=layout.is_cpu)
-    per_token = kv_bytes_per_token(model, layout)
-    return Memory(usable, weights, per_token, max(0, usable - weights) // per_token)
+    width = (3 if model.gated else 2) * model.intermediate
+    kept = 0
+    if model.experts:
+        experts = model.experts
+        width = max(3 * (experts.per_token * experts.intermediate + experts.shared), 0)
+        kept = experts.per_token * model.hidden
+    return layout.step_tokens * layout.dtype_bytes * (2 * model.hidden + kept + width // layout.tensor)

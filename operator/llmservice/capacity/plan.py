@@ -1,4 +1,4 @@
-"""Service + fleet → the capacity plan: does it fit, and how many sequences at once."""
+"""Service + fleet → the capacity plan: does it fit, how many sequences at once, and what would change it."""
 
 from __future__ import annotations
 
@@ -7,14 +7,22 @@ from typing import Final
 
 from llmservice.api.batching import BatchingMode
 from llmservice.api.engine import Backend
-from llmservice.api.fleet import FleetDefaults, Pool
-from llmservice.api.plan import CapacityPlan
+from llmservice.api.fleet import EngineImage, FleetDefaults, Pool
+from llmservice.api.model import Dtype
+from llmservice.api.operations import KvCacheDtype
+from llmservice.api.plan import CapacityPlan, LengthFit, MemoryUse
 from llmservice.api.service import LLMService
-from llmservice.capacity.accelerators import ACCELERATORS, Accelerator, find_accelerator
-from llmservice.capacity.memory import Layout, Memory, measure
-from llmservice.capacity.models import Model, find_model, source_name
+from llmservice.capacity.accelerators import Accelerator, find_accelerator
+from llmservice.capacity.architecture import Model
+from llmservice.capacity.case import Case
+from llmservice.capacity.gains import gains
+from llmservice.capacity.kv_dtypes import kv_bytes, offered_kv_dtypes
+from llmservice.capacity.limits import is_overridden, notes, problems, quantization_in_force, quota_problem
+from llmservice.capacity.memory import BLOCK_TOKENS, Layout, Memory, sequence_bytes
+from llmservice.capacity.models import find_model, source_name
+from llmservice.capacity.pools import unknown_pool_words
 from llmservice.capacity.quantity import find_bytes, format_gib
-from llmservice.capacity.remedies import remedies
+from llmservice.capacity.remedies import remedies, smallest_pool
 
 UNKNOWN_SEQUENCES: Final = 8
 """Where the memory is not known: enough to batch, little enough for a small device."""
@@ -24,9 +32,11 @@ CPU_SEQUENCES: Final = 8
 
 MOST_SEQUENCES: Final = {Backend.TORCH: 64, Backend.VLLM: 256, Backend.TENSORRTLLM: 256}
 
-USUAL_LENGTH_DIVISOR: Final = 4
-"""vLLM and TensorRT-LLM page the cache and preempt when it is full, so they are planned for sequences of a quarter of
-the maximum length. The torch engine is planned for full ones."""
+STEP_TOKENS: Final = {Backend.TORCH: 2048, Backend.VLLM: 8192, Backend.TENSORRTLLM: 8192}
+"""Tokens of one step where the spec does not say: each backend's own default."""
+
+SHOWN_LENGTHS: Final = (512, 2048, 8192, 32_768, 131_072)
+_DTYPE_BYTES: Final = {Dtype.FLOAT32: 4, Dtype.FLOAT16: 2, Dtype.BFLOAT16: 2}
 
 
 @dataclass(frozen=True)
@@ -38,8 +48,8 @@ class _Verdict:
     remedies: tuple[str, ...] = ()
 
 
-def plan(service: LLMService, fleet: FleetDefaults) -> CapacityPlan:
-    """What one replica of `service` holds on its pool.
+def plan(service: LLMService, fleet: FleetDefaults, model: Model | None = None) -> CapacityPlan:
+    """What one replica of `service` holds on its pool. `model` is what its files say, where somebody has read them.
 
     `fits` is None, with the reason, where model, accelerator or memory is not known; then nothing is refused and the
     first load tells. `max_length` is 0 where neither the spec nor the catalogue says it: the engine reads the model's
@@ -48,112 +58,171 @@ def plan(service: LLMService, fleet: FleetDefaults) -> CapacityPlan:
     spec = service.spec
     pool = fleet.pools.get(spec.placement.pool)
     accelerator = find_accelerator(pool.accelerator) if pool else None
-    model = find_model(spec.model.source)
+    model = model or find_model(spec.model.source)
     is_cpu = accelerator.is_cpu if accelerator else (pool.resource == "" if pool else False)
     max_length = spec.model.max_length or (model.max_length if model else 0)
     blank = CapacityPlan(
         pool=spec.placement.pool,
         accelerator=accelerator.name if accelerator else (pool.accelerator if pool else ""),
         accelerators_per_replica=0 if is_cpu else spec.engine.parallelism.tensor * spec.engine.parallelism.pipeline,
-        max_sequences=_sequences(service, None, max_length, is_cpu=is_cpu),
+        max_sequences=_sequences(service, None, is_cpu=is_cpu),
         max_length=max_length,
+        model=model.name if model else source_name(spec.model.source),
     )
     if pool is None or accelerator is None:
         return replace(blank, reason=_unknown_place(service, pool, fleet))
+    version = fleet.images.get(spec.engine.backend, EngineImage(image="")).triton_version
+    found = problems(service, accelerator, model, version)
+    found += quota_problem(service, pool, blank.accelerators_per_replica)
+    blank = replace(blank, problems=found)
+    if found and not is_overridden(service):
+        said = " ".join(f"{finding.field_path}: {finding.message}" for finding in found)
+        remedy = tuple(finding.remedy for finding in found if finding.remedy)
+        blank = replace(blank, fits=False, reason=said, remedies=remedy)
     if model is None:
-        return replace(
-            blank, reason=f"{source_name(spec.model.source)} is not in the model catalogue: the first load tells."
-        )
-    layout = _layout(service, pool, accelerator)
-    memory = measure(model, layout)
-    if not layout.memory_bytes:
+        unknown = f"{blank.model} is not in the model catalogue: the first load tells."
+        return blank if found else replace(blank, reason=unknown)
+    case = Case(model, _layout(service, pool, accelerator, model), accelerator, max_length, spec.placement.pool)
+    if not case.layout.memory_bytes:
         reason = f"Pool {spec.placement.pool} does not say how much memory it has: set its memory, such as 8Gi."
-        return replace(
-            blank, weights_bytes=memory.weights_bytes, kv_bytes_per_token=memory.kv_bytes_per_token, reason=reason
-        )
-    verdict = _judge(service, fleet, model, layout, memory, accelerator, max_length)
+        return blank if found else replace(_with_figures(blank, service, case), kv_tokens=0, reason=reason)
+    full = _with_figures(blank, service, case)
+    if blank.fits is False:
+        return full
+    offered = offered_kv_dtypes(spec.engine.backend, accelerator, case.layout.quantization, version)
+    verdict = _judge(service, fleet, case, offered)
     return replace(
-        blank,
-        max_sequences=_sequences(service, memory, max_length, is_cpu=is_cpu),
-        weights_bytes=memory.weights_bytes,
-        kv_bytes_per_token=memory.kv_bytes_per_token,
-        kv_tokens=memory.kv_tokens,
-        usable_bytes=memory.usable_bytes,
+        full,
         fits=verdict.fits,
         reason=verdict.reason,
         remedies=verdict.remedies,
+        gains=gains(case, offered),
+        smallest_pool=smallest_pool(case, fleet),
     )
 
 
-def _layout(service: LLMService, pool: Pool, accelerator: Accelerator) -> Layout:
+def _layout(service: LLMService, pool: Pool, accelerator: Accelerator, model: Model) -> Layout:
     spec = service.spec
     limit = {**pool.template.resources.limits, **spec.template.resources.limits}.get("memory")
     stated = pool.memory or (limit if accelerator.is_cpu else None)
+    # `auto` is 16 bits on accelerators and, since the torch engine computes in it, 32 on CPUs.
+    dtype_bytes = _DTYPE_BYTES.get(spec.model.dtype, 4 if accelerator.is_cpu else 2)
     return Layout(
         memory_bytes=(find_bytes(stated) or 0) if stated else accelerator.memory_bytes,
         memory_percent=spec.kv_cache.memory_percent,
-        dtype=spec.model.dtype,
-        kv_dtype=spec.kv_cache.dtype,
+        dtype_bytes=dtype_bytes,
+        kv_bytes=kv_bytes(spec.kv_cache.dtype, dtype_bytes),
+        quantization=quantization_in_force(service, model),
         parallelism=spec.engine.parallelism,
+        backend=spec.engine.backend,
+        step_tokens=spec.batching.max_batch_tokens or STEP_TOKENS[spec.engine.backend],
         is_cpu=accelerator.is_cpu,
     )
 
 
-def _judge(
-    service: LLMService,
-    fleet: FleetDefaults,
-    model: Model,
-    layout: Layout,
-    memory: Memory,
-    accelerator: Accelerator,
-    max_length: int,
-) -> _Verdict:
-    """Fits when one sequence of the maximum length does, beside the weights."""
-    pool = service.spec.placement.pool
-    place = f"pool {pool}, {layout.accelerators} x {accelerator.name}" if not layout.is_cpu else f"pool {pool}"
-    have = f"{format_gib(memory.usable_bytes)} usable on {place}"
-    if accelerator.slice and layout.accelerators > 1:
-        return _Verdict(
-            fits=False,
-            reason=f"An engine cannot be split over MIG slices, and its parallelism asks for {layout.accelerators}.",
-            remedies=(
-                "Write spec.engine.parallelism.tensor: 1 and pipeline: 1.",
-                "Write spec.placement.pool: a pool of whole accelerators.",
-            ),
-        )
-    weights = f"{model.name} needs {format_gib(memory.weights_bytes)} for its weights"
-    if memory.kv_tokens >= max_length:
-        return _Verdict(fits=True, reason=f"{weights}; {memory.kv_tokens} tokens of cache fit beside them, {have}.")
-    ways = remedies(model, layout, max_length, accelerator, fleet, pool)
-    if memory.weights_bytes >= memory.usable_bytes:
-        return _Verdict(fits=False, reason=f"{weights}, and there are {have}.", remedies=ways)
-    needed = format_gib(memory.kv_bytes_per_token * max_length)
-    return _Verdict(
-        fits=False,
-        reason=f"{weights} and {needed} for one sequence of {max_length} tokens, and there are {have}.",
-        remedies=ways,
+def _with_figures(blank: CapacityPlan, service: LLMService, case: Case) -> CapacityPlan:
+    """`blank` with every number, and without a verdict."""
+    layout, memory = case.layout, case.memory
+    most = _sequences(service, case, is_cpu=layout.is_cpu)
+    tokens = case.tokens
+    wanted = most * -(-case.max_length // BLOCK_TOKENS)
+    whole_use = layout.accelerators
+    twice = memory.weights_bytes + memory.context_bytes
+    return replace(
+        blank,
+        max_sequences=most,
+        weights_bytes=memory.total_weights_bytes,
+        kv_bytes_per_token=memory.kv_token_bytes * whole_use,
+        kv_tokens=tokens,
+        usable_bytes=whole_use * max(0, layout.budget_bytes - memory.overhead_bytes),
+        dtype=_dtype(service, case).value,
+        quantization=layout.quantization.value,
+        kv_dtype=service.spec.kv_cache.dtype.value,
+        memory=_use(layout, memory),
+        planned_length=case.planned_length,
+        fitting_sequences=case.sequences,
+        sequences_by_length=_by_length(case),
+        kv_blocks=min(wanted, tokens // BLOCK_TOKENS) if layout.backend is Backend.TORCH else tokens // BLOCK_TOKENS,
+        instances=_instances(case, memory),
+        reload_fits=layout.memory_bytes - layout.budget_bytes >= twice if layout.memory_bytes else None,
+        reload_percent=max(0, (layout.memory_bytes - twice) * 100 // layout.memory_bytes) if layout.memory_bytes else 0,
     )
 
 
-def _sequences(service: LLMService, memory: Memory | None, max_length: int, *, is_cpu: bool) -> int:
+def _dtype(service: LLMService, case: Case) -> Dtype:
+    """What it computes in."""
+    asked = service.spec.model.dtype
+    if asked is not Dtype.AUTO:
+        return asked
+    return Dtype.FLOAT32 if case.layout.dtype_bytes == 4 else case.model.dtype
+
+
+def _use(layout: Layout, memory: Memory) -> MemoryUse | None:
+    if not layout.memory_bytes:
+        return None
+    return MemoryUse(
+        weights=memory.weights_bytes,
+        context=memory.context_bytes,
+        communication=memory.communication_bytes,
+        activations=memory.activation_bytes,
+        graphs=memory.graph_bytes,
+        reserve=memory.reserve_bytes,
+        kv_cache=memory.kv_budget_bytes,
+        outside=layout.memory_bytes - layout.budget_bytes,
+    )
+
+
+def _by_length(case: Case) -> tuple[LengthFit, ...]:
+    lengths = sorted({length for length in SHOWN_LENGTHS if length < case.max_length} | {case.max_length})
+    return tuple(LengthFit(length, case.sequences_of(length)) for length in lengths)
+
+
+def _instances(case: Case, memory: Memory) -> int:
+    """Engine instances that fit beside each other, each a process with its own weights and one longest sequence."""
+    each = memory.weights_bytes + memory.overhead_bytes + sequence_bytes(case.model, case.layout, case.max_length)
+    return case.layout.budget_bytes // each if each else 0
+
+
+def _judge(service: LLMService, fleet: FleetDefaults, case: Case, offered: tuple[KvCacheDtype, ...]) -> _Verdict:
+    """Fits when one sequence of the maximum length does, beside the weights."""
+    layout, model = case.layout, case.model
+    memory = case.memory
+    usable = layout.accelerators * max(0, layout.budget_bytes - memory.overhead_bytes)
+    place = (
+        f"pool {case.pool}" if layout.is_cpu else f"pool {case.pool}, {layout.accelerators} x {case.accelerator.name}"
+    )
+    have = f"{format_gib(usable)} usable on {place}"
+    weights = f"{model.name} needs {format_gib(memory.total_weights_bytes)} for its weights"
+    said = " ".join(notes(service, case.accelerator, layout.quantization))
+    if case.fits:
+        told = f"{weights}; {case.tokens} tokens of cache fit beside them, {have}."
+        return _Verdict(fits=True, reason=f"{told} {said}".strip())
+    ways = remedies(case, fleet, offered)
+    if memory.kv_budget_bytes == 0:
+        reason = f"{weights}, and there are {have}."
+    else:
+        needed = format_gib(sequence_bytes(model, layout, case.max_length) * layout.accelerators)
+        reason = f"{weights} and {needed} for one sequence of {case.max_length} tokens, and there are {have}."
+    if is_overridden(service):
+        return _Verdict(None, f"{reason} It is started all the same: its annotation asks for it.", ways)
+    return _Verdict(fits=False, reason=reason, remedies=ways)
+
+
+def _sequences(service: LLMService, case: Case | None, *, is_cpu: bool) -> int:
     """Sequences in the engine at once: what the spec says, else what fits."""
     batching, backend = service.spec.batching, service.spec.engine.backend
     if batching.mode is BatchingMode.NONE:
         return 1
     if batching.max_sequences is not None:
         return batching.max_sequences
-    if memory is None or not max_length:
+    if case is None or not case.max_length or not case.layout.memory_bytes:
         return UNKNOWN_SEQUENCES
-    planned = max_length if backend is Backend.TORCH else max(1, max_length // USUAL_LENGTH_DIVISOR)
     most = CPU_SEQUENCES if is_cpu else MOST_SEQUENCES[backend]
-    return max(1, min(most, memory.kv_tokens // planned))
+    return max(1, min(most, case.sequences))
 
 
 def _unknown_place(service: LLMService, pool: Pool | None, fleet: FleetDefaults) -> str:
     name = service.spec.placement.pool
     if pool is None:
-        return f"There is no pool {name!r}: use one of {', '.join(sorted(fleet.pools)) or '(none)'}."
-    return (
-        f"Accelerator {pool.accelerator!r} of pool {name} is not in the catalogue "
-        f"({', '.join(sorted(ACCELERATORS))}): set the pool's accelerator to one of these."
-    )
+        return unknown_pool_words(name, fleet)
+    return f"Accelerator {pool.accelerator!r} of pool {name} is not in the catalogue: set it to one that is."

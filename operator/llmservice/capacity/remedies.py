@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from llmservice.api.engine import Parallelism
+from llmservice.api.engine import Backend, Parallelism
 from llmservice.api.fleet import FleetDefaults
-from llmservice.api.model import Dtype
 from llmservice.api.operations import KvCacheDtype
-from llmservice.capacity.accelerators import Accelerator, find_accelerator
-from llmservice.capacity.memory import Layout, measure
-from llmservice.capacity.models import Model
+from llmservice.capacity.accelerators import find_accelerator
+from llmservice.capacity.case import Case
+from llmservice.capacity.limits import splits
 from llmservice.capacity.quantity import find_bytes, format_gib
+from llmservice.capacity.quantization import Quantization
 
 HIGHEST_PERCENT: Final = 95
 """Above it the driver's and other processes' memory gets in the way."""
@@ -23,65 +23,104 @@ USEFUL_LENGTH: Final = 512
 
 COUNT: Final = 3
 
+_TENSORS: Final = (1, 2, 4, 8)
+"""More than eight accelerators are on several nodes."""
 
-def remedies(
-    model: Model, layout: Layout, max_length: int, accelerator: Accelerator, fleet: FleetDefaults, pool: str
-) -> tuple[str, ...]:
-    """Up to three changes, cheapest first, each of which alone makes one sequence of `max_length` tokens fit."""
-    found = (
-        *_by_settings(model, layout, max_length, accelerator),
-        *_by_hardware(model, layout, max_length, fleet, pool),
-    )
+
+def remedies(case: Case, fleet: FleetDefaults, kv_dtypes: tuple[KvCacheDtype, ...]) -> tuple[str, ...]:
+    """Up to three changes, cheapest first, each of which alone makes one sequence of the maximum length fit."""
+    found = (*_by_settings(case, kv_dtypes), *_by_weights(case), *_by_hardware(case, fleet))
     return found[:COUNT] or (
         "No setting and no pool of this fleet is enough: use a smaller or quantised model, or add a larger pool.",
     )
 
 
-def _fits(model: Model, layout: Layout, max_length: int) -> bool:
-    return measure(model, layout).kv_tokens >= max_length
+def smallest_pool(case: Case, fleet: FleetDefaults) -> str:
+    """The pool with the least memory per accelerator on which the service fits as it is; empty where none does."""
+    fitting = [
+        (size, name)
+        for name, size in _pools(fleet, split=case.layout.accelerators > 1)
+        if replace(case, layout=replace(case.layout, memory_bytes=size, is_cpu=False)).fits
+    ]
+    return min(fitting, default=(0, ""))[1]
 
 
-def _by_settings(model: Model, layout: Layout, max_length: int, accelerator: Accelerator) -> Iterator[str]:
-    """Changes that need no further hardware."""
-    raised = replace(layout, memory_percent=HIGHEST_PERCENT)
-    if layout.memory_percent < HIGHEST_PERCENT and _fits(model, raised, max_length):
+def _by_settings(case: Case, kv_dtypes: tuple[KvCacheDtype, ...]) -> Iterator[str]:
+    """Changes that need no further hardware and no other files."""
+    layout = case.layout
+    if layout.memory_percent < HIGHEST_PERCENT and case.changed(memory_percent=HIGHEST_PERCENT).fits:
         yield f"Write spec.kvCache.memoryPercent: {HIGHEST_PERCENT}."
-    shorter = measure(model, layout).kv_tokens // 256 * 256
-    if USEFUL_LENGTH <= shorter < max_length:
+    shorter = min(case.tokens, case.max_length - 1) // 256 * 256
+    if shorter >= USEFUL_LENGTH and case.sequences_of(shorter):
         yield f"Write spec.model.maxLength: {shorter}."
-    if layout.kv_dtype is KvCacheDtype.AUTO and accelerator.kv_dtypes:
-        name = accelerator.kv_dtypes[0]
-        if _fits(model, replace(layout, kv_dtype=KvCacheDtype(name)), max_length):
-            yield f"Write spec.kvCache.dtype: {name}."
-    if (layout.dtype is Dtype.FLOAT32 or layout.is_cpu) and layout.dtype is not Dtype.BFLOAT16:
-        halved = replace(layout, dtype=Dtype.BFLOAT16)
-        if _fits(model, halved, max_length):
-            yield "Write spec.model.dtype: bfloat16."
+    if kv_dtypes and layout.kv_bytes == layout.dtype_bytes and case.changed(kv_bytes=1).fits:
+        yield f"Write spec.kvCache.dtype: {kv_dtypes[0].value}."
+    if layout.dtype_bytes > 2 and case.changed(dtype_bytes=2, kv_bytes=2).fits:
+        yield "Write spec.model.dtype: bfloat16."
 
 
-def _by_hardware(model: Model, layout: Layout, max_length: int, fleet: FleetDefaults, pool: str) -> Iterator[str]:
-    """Changes that need more accelerators, or others."""
-    here = find_accelerator(fleet.pools[pool].accelerator) if pool in fleet.pools else None
-    if here and not here.slice and not here.is_cpu:
-        for tensor in (2, 4, 8):
-            split = replace(layout, parallelism=Parallelism(tensor=tensor, pipeline=layout.parallelism.pipeline))
-            if tensor > layout.parallelism.tensor and _fits(model, split, max_length):
-                yield f"Write spec.engine.parallelism.tensor: {tensor} ({split.accelerators} accelerators each)."
-                break
-    for name, size in _larger_pools(layout, fleet, pool):
-        if _fits(model, replace(layout, memory_bytes=size, is_cpu=False), max_length):
-            yield f"Write spec.placement.pool: {name}, with {format_gib(size)} per accelerator."
+def _by_weights(case: Case) -> Iterator[str]:
+    """Other files of the same model, which only vLLM and TensorRT-LLM read."""
+    if case.layout.quantization is not Quantization.NONE or case.layout.backend is Backend.TORCH or case.layout.is_cpu:
+        return
+    if case.accelerator.computes_fp8 and case.changed(quantization=Quantization.FP8).fits:
+        yield "Use an fp8 copy of the model."
+    elif case.changed(quantization=Quantization.AWQ).fits:
+        yield "Use an AWQ int4 copy of the model."
 
 
-def _larger_pools(layout: Layout, fleet: FleetDefaults, pool: str) -> list[tuple[str, int]]:
-    """Other pools with more memory per accelerator that can take the engine's split, the smallest first."""
-    split = layout.parallelism.tensor * layout.parallelism.pipeline > 1
-    sizes = []
-    for name, other in fleet.pools.items():
-        accelerator = find_accelerator(other.accelerator)
-        if name == pool or accelerator is None or accelerator.is_cpu or (accelerator.slice and split):
+def _by_hardware(case: Case, fleet: FleetDefaults) -> Iterator[str]:
+    """Changes that need more accelerators or others, by the memory they add."""
+    found: list[tuple[int, str]] = []
+    layout = case.layout
+    if not (case.accelerator.slice or layout.is_cpu or layout.backend is Backend.TORCH):
+        found += _wider(case)
+    for name, size in _pools(fleet, split=layout.accelerators > 1):
+        if size <= layout.memory_bytes or name == case.pool:
             continue
-        size = find_bytes(other.memory) if other.memory else accelerator.memory_bytes
-        if size is not None and size > layout.memory_bytes:
+        if replace(case, layout=replace(layout, memory_bytes=size, is_cpu=False)).fits:
+            words = f"Write spec.placement.pool: {name}, with {format_gib(size)} per accelerator."
+            found.append((size * layout.accelerators, words))
+    ordered: dict[int, str] = {}
+    for memory, words in sorted(found):
+        ordered.setdefault(memory, words)  # of pools alike, one is enough to know
+    yield from ordered.values()
+    if not ordered and layout.backend is not Backend.TORCH:
+        yield from _elsewhere(case, fleet)
+
+
+def _wider(case: Case) -> Iterator[tuple[int, str]]:
+    """The least further split on the same pool that helps."""
+    layout = case.layout
+    for tensor in _TENSORS:
+        if tensor <= layout.parallelism.tensor or not splits(tensor, case.model):
+            continue
+        split = case.changed(parallelism=Parallelism(tensor=tensor, pipeline=layout.parallelism.pipeline))
+        if split.fits:
+            count = split.layout.accelerators
+            words = f"Write spec.engine.parallelism.tensor: {tensor} ({count} accelerators each)."
+            yield count * layout.memory_bytes, words
+            return
+
+
+def _elsewhere(case: Case, fleet: FleetDefaults) -> Iterator[str]:
+    """Another pool and a wider split together, where neither is enough alone."""
+    found = []
+    for name, size in _pools(fleet, split=True):
+        moved = replace(case, pool=name, layout=replace(case.layout, memory_bytes=size, is_cpu=False))
+        for cost, words in _wider(moved):
+            found.append((cost, f"{words.removesuffix('.')} and spec.placement.pool: {name}."))
+    yield from (words for _, words in sorted(found)[:1])
+
+
+def _pools(fleet: FleetDefaults, *, split: bool) -> list[tuple[str, int]]:
+    """Pools of accelerators that an engine, split or not, can run on, with the memory of one."""
+    sizes = []
+    for name, pool in fleet.pools.items():
+        accelerator = find_accelerator(pool.accelerator)
+        if accelerator is None or accelerator.is_cpu or (accelerator.slice and split):
+            continue
+        size = find_bytes(pool.memory) if pool.memory else accelerator.memory_bytes
+        if size:
             sizes.append((name, size))
-    return sorted(sizes, key=lambda pair: (pair[1], pair[0]))
+    return sizes

@@ -37,6 +37,7 @@ RULES: Final = (
         "fleet.image", _NONE, "a new default image waits for the next revision; spec.engine.image asks for it now"
     ),
     FieldRule("pool.memory", _NONE, "only the capacity plan looks at it"),
+    FieldRule("pool.quota", _NONE, "only the capacity plan looks at it"),
     # The knobs.
     FieldRule(
         "knobs.maxQueueDelay", _GATE, "Triton takes a queue delay only while it loads a model; the gate has no weights"

@@ -79,6 +79,21 @@ def render(
 
 
 @app.command()
+def plan(
+    file: Annotated[Path, typer.Argument(help="File with LLMServices; - reads standard input.", show_default=False)],
+    model: Annotated[
+        Path | None, typer.Option("--model", help="The model's folder, config.json or GGUF file, when it is here.")
+    ] = None,
+    fleet: Fleet = None,
+    output: Output = OutputFormat.TEXT,
+) -> None:
+    """Tell what fits before a pod exists: weights, KV cache, sequences, and what each change would buy."""
+    from llmservice.cli.plan import plan_files
+
+    raise typer.Exit(plan_files(file, model_path=model, fleet_file=fleet, as_json=output is OutputFormat.JSON))
+
+
+@app.command()
 def status(
     name: Annotated[str, typer.Argument(help="Name of the LLMService.", show_default=False)],
     namespace: Namespace = None,

@@ -12,6 +12,7 @@ import typer
 import yaml
 
 from llmservice.api.fleet import FleetDefaults
+from llmservice.capacity.pools import with_built_in_pools
 from llmservice.cli.documents import Document, fail, services_or_fail
 from llmservice.process.settings import StartupError, load_fleet
 from llmservice.reconcile.intent import Blocked, intend
@@ -34,7 +35,7 @@ def render_files(
 ) -> None:
     """Prints or writes the previews of every service in `file`. Ends the command at the first invalid service."""
     try:
-        fleet = load_fleet(fleet_file)
+        fleet = with_built_in_pools(load_fleet(fleet_file))
     except StartupError as error:
         raise fail(str(error)) from error
     previews = [_preview(document, fleet, manifests=manifests) for document in services_or_fail(file)]

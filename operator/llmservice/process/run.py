@@ -18,6 +18,7 @@ import aiohttp
 
 from llmservice import __version__
 from llmservice.api.fleet import FleetDefaults
+from llmservice.capacity.pools import with_built_in_pools
 from llmservice.kube.clock import SystemClock
 from llmservice.kube.errors import KubeError
 from llmservice.kube.events import Recorder
@@ -51,7 +52,8 @@ def run(settings: OperatorSettings) -> int:
     """Runs the operator until it is told to stop (0), loses leadership (1), or cannot start (2)."""
     configure(settings.log_level)
     try:
-        fleet, key = load_fleet(settings.fleet_file), load_operator_key(settings.operator_key_file)
+        fleet = with_built_in_pools(load_fleet(settings.fleet_file))
+        key = load_operator_key(settings.operator_key_file)
         return asyncio.run(Process(settings, fleet, key).run())
     except StartupError as error:
         log.error("cannot start: %s", error)

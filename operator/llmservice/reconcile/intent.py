@@ -21,7 +21,9 @@ from llmservice.api.plan import CapacityPlan
 from llmservice.api.reasons import ConditionType, Reason
 from llmservice.api.service import LLMService
 from llmservice.api.validation import Findings, validate
+from llmservice.capacity.limits import QUOTA_CODE
 from llmservice.capacity.plan import plan as plan_capacity
+from llmservice.capacity.pools import unknown_pool_words
 from llmservice.reconcile.knobs import knobs_in_force
 from llmservice.repository.errors import RenderError, UnknownTritonVersionError
 from llmservice.repository.features import TritonFeatures
@@ -90,13 +92,14 @@ def intend(
         return _invalid(text, service, warnings=warnings)
     pool = service.spec.placement.pool
     if pool not in fleet.pools:
-        known = ", ".join(sorted(fleet.pools)) or "none"
-        text = f"spec.placement.pool: there is no pool {pool!r}; known pools: {known}"
+        text = f"spec.placement.pool: {unknown_pool_words(pool, fleet)}"
         return Blocked(ConditionType.CAPACITY_FITS, Reason.UNKNOWN_POOL, text, service, warnings=warnings)
     plan = plan_capacity(service, fleet)
     if plan.fits is False:
         text = " ".join([plan.reason, *plan.remedies]).strip()
-        return Blocked(ConditionType.CAPACITY_FITS, Reason.DOES_NOT_FIT, text, service, plan, warnings)
+        over = any(problem.code == QUOTA_CODE for problem in plan.problems)
+        reason = Reason.QUOTA_EXCEEDED if over else Reason.DOES_NOT_FIT
+        return Blocked(ConditionType.CAPACITY_FITS, reason, text, service, plan, warnings)
     return _render(service, plan, knobs_in_force(service, plan, tuned), fleet, operator_key, live, warnings)
 
 

@@ -135,6 +135,14 @@ def report_capacity(plan: CapacityPlan) -> CapacityStatus:
         max_length=plan.max_length or None,
         weights_bytes=plan.weights_bytes or None,
         kv_tokens=plan.kv_tokens or None,
+        kv_bytes_per_token=plan.kv_bytes_per_token or None,
+        planned_length=plan.planned_length or None,
+        fitting_sequences=plan.fitting_sequences if plan.planned_length else None,
+        instances=plan.instances if plan.planned_length else None,
+        reload_memory_percent=plan.reload_percent if plan.memory else None,
+        smallest_pool=plan.smallest_pool or None,
+        gains=[str(gain) for gain in plan.gains],
+        remedies=list(plan.remedies),
         message=plan.reason or None,
     )
 

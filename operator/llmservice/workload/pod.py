@@ -56,7 +56,7 @@ def build_pod_template(service: LLMService, plan: CapacityPlan, fleet: FleetDefa
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "terminationGracePeriodSeconds": grace_period(service.spec.drain, fleet),
-        "topologySpreadConstraints": [_spread(name, key) for key in ("kubernetes.io/hostname", _ZONE)],
+        "topologySpreadConstraints": [_spread(name, key) for key in pool.topology_keys],
         "initContainers": [
             build_repository_container(fleet),
             build_weights_container(service, image.image, template, fleet),
@@ -84,9 +84,6 @@ def build_pod_template(service: LLMService, plan: CapacityPlan, fleet: FleetDefa
         "metadata": {"labels": {**template.labels, **labels(name, revision)}, "annotations": annotations},
         "spec": spec,
     }
-
-
-_ZONE: Final = "topology.kubernetes.io/zone"
 
 
 def pool_of(service: LLMService, fleet: FleetDefaults) -> Pool:

@@ -9,7 +9,7 @@ import pytest
 from llmservice.api.fleet import FleetDefaults
 from llmservice.api.plan import CapacityPlan
 from llmservice.api.service import LLMService
-from llmservice.capacity.accelerators import ACCELERATORS
+from llmservice.capacity.accelerators import accelerators
 from llmservice.capacity.plan import plan
 from llmservice.capacity.quantity import find_bytes
 
@@ -63,7 +63,10 @@ def test_a_model_too_large_says_by_how_much_and_the_smallest_split_that_holds_it
     found = planned("meta-llama/Llama-2-70b-chat-hf", "a100-80gb")
     assert found.fits is False
     assert "128.5 GiB for its weights" in found.reason
-    assert found.remedies == ("Write spec.engine.parallelism.tensor: 2 (2 accelerators each).",)
+    assert found.remedies == (
+        "Use an AWQ int4 copy of the model.",
+        "Write spec.engine.parallelism.tensor: 2 (2 accelerators each).",
+    )
 
 
 def test_a_long_context_is_cured_without_more_hardware_first() -> None:
@@ -72,7 +75,7 @@ def test_a_long_context_is_cured_without_more_hardware_first() -> None:
     assert "131072 tokens" in found.reason
     assert found.remedies == (
         "Write spec.kvCache.memoryPercent: 95.",
-        "Write spec.model.maxLength: 119808.",
+        "Write spec.model.maxLength: 100864.",
         "Write spec.kvCache.dtype: fp8_e5m2.",
     )
 
@@ -82,7 +85,7 @@ def test_a_pool_that_is_large_enough_is_a_way_out() -> None:
     assert found.fits is False
     assert found.remedies == (
         "Write spec.placement.pool: a100-40gb, with 39.5 GiB per accelerator.",
-        "Write spec.placement.pool: a100-80gb, with 79.0 GiB per accelerator.",
+        "Write spec.placement.pool: a100-80gb, with 79.2 GiB per accelerator.",
     )
 
 
@@ -151,11 +154,11 @@ def test_an_engine_that_reserves_whole_sequences_is_planned_for_fewer() -> None:
     assert planned("meta-llama/Llama-2-13b-chat-hf", "a100-80gb").max_sequences > torch.max_sequences
 
 
-@pytest.mark.parametrize("name", [name for name in ACCELERATORS if "-mig-" in name])
+@pytest.mark.parametrize("name", [name for name in accelerators() if "-mig-" in name])
 def test_a_slice_has_less_memory_than_its_whole_and_a_resource_of_its_own(name: str) -> None:
     gpu, profile = name.split("-mig-")
-    assert ACCELERATORS[name].memory_bytes < ACCELERATORS[gpu].memory_bytes
-    assert ACCELERATORS[name].resource == f"nvidia.com/mig-{profile}"
+    assert accelerators()[name].memory_bytes < accelerators()[gpu].memory_bytes
+    assert accelerators()[name].resource == f"nvidia.com/mig-{profile}"
 
 
 @pytest.mark.parametrize(

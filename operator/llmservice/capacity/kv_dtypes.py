@@ -1,0 +1,61 @@
+"""Which types of the KV cache a backend can keep on a GPU, by version: what works is offered, the rest refused."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from llmservice.api.engine import Backend
+from llmservice.api.operations import KvCacheDtype
+from llmservice.capacity.accelerators import Accelerator
+from llmservice.capacity.quantization import Quantization
+
+VLLM_OF_TRITON: Final = (
+    # (Triton, vLLM), oldest first: NVIDIA's compatibility table (server, docs/introduction/compatibility.md).
+    ((2, 49), (0, 5, 3)),
+    ((2, 51), (0, 5, 5)),
+    ((2, 56), (0, 7, 3)),
+    ((2, 60), (0, 9, 2)),
+    ((2, 65), (0, 13, 0)),
+    ((2, 68), (0, 19, 0)),
+    ((2, 71), (0, 24, 0)),
+)
+
+_ONE_ENGINE: Final = (0, 10, 2)
+"""From here vLLM has only its V1 engine: attention on Ampere with an fp8 cache goes to Triton kernels, which cannot
+compile e4m3 below compute capability 8.9 ("type fp8e4nv not supported in this architecture", vllm#26431; a cure,
+vllm#49077, is not merged). Before, XFormers and FlashInfer widened both fp8 types by software (vllm#3965, #7798)."""
+
+_BYTES: Final = {KvCacheDtype.FP8_E4M3: 1, KvCacheDtype.FP8_E5M2: 1, KvCacheDtype.INT8: 1}
+
+
+def vllm_version(triton_version: str) -> tuple[int, int, int]:
+    """The vLLM in NVIDIA's image with `triton_version`; that of the nearest older known one, else of the oldest."""
+    parts = triton_version.lstrip("v").split(".")
+    asked = (int(parts[0]), int(parts[1])) if len(parts) > 1 and parts[0].isdigit() and parts[1].isdigit() else (0, 0)
+    known = [vllm for triton, vllm in VLLM_OF_TRITON if triton <= asked]
+    return known[-1] if known else VLLM_OF_TRITON[0][1]
+
+
+def kv_bytes(dtype: KvCacheDtype, dtype_bytes: int) -> int:
+    """Bytes of one cached number; `Auto` is as wide as what the model computes in."""
+    return _BYTES.get(dtype, dtype_bytes)
+
+
+def offered_kv_dtypes(
+    backend: Backend, accelerator: Accelerator, quantization: Quantization, triton_version: str
+) -> tuple[KvCacheDtype, ...]:
+    """The types besides `Auto` that work, the best first.
+
+    TensorRT-LLM: support matrix, "Precision": int8 caches from Ampere on, fp8 (e4m3) from Ada on.
+    """
+    if accelerator.is_cpu or backend is Backend.TORCH:
+        return ()
+    native = accelerator.computes_fp8
+    if backend is Backend.TENSORRTLLM:
+        return (KvCacheDtype.FP8_E4M3, KvCacheDtype.INT8) if native else (KvCacheDtype.INT8,)
+    old = vllm_version(triton_version) < _ONE_ENGINE
+    found = [KvCacheDtype.FP8_E4M3] if native or old else []
+    # "fp8_e5m2 kv-cache is not supported with fp8 checkpoints", which vLLM says of every quantised one (vllm#39133).
+    if quantization is Quantization.NONE:
+        found.append(KvCacheDtype.FP8_E5M2)
+    return tuple(found)

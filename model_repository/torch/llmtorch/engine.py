@@ -10,7 +10,6 @@ from collections.abc import Callable
 import torch
 
 from llmserving.engine import EngineStatus, FinishReason, Output, Request, SamplingParameters
-from llmtorch.attention import build_step
 from llmtorch.block_manager import BlockManager
 from llmtorch.config import ModelConfig
 from llmtorch.kv_cache import KVCache, number_of_blocks
@@ -19,6 +18,7 @@ from llmtorch.options import EngineOptions
 from llmtorch.sampler import sample
 from llmtorch.scheduler import Chunk, Scheduler
 from llmtorch.sequence import Sequence
+from llmtorch.step_batch import build_step
 from llmtorch.stop_strings import StopStrings
 from llmtorch.tokenizer import Detokenizer, TextTokenizer, end_tokens
 

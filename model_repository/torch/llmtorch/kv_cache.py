@@ -11,8 +11,26 @@ from llmtorch.config import ModelConfig
 from llmtorch.options import EngineOptions, OptionError
 
 
+class LayerCache:
+    """Keys and values of one layer, `[blocks, block_size, 2 * kv_heads, head_dim]`: of a token, all keys come first."""
+
+    def __init__(self, storage: Tensor) -> None:
+        self._blocks = storage
+        self._slots = storage.view(-1, *storage.shape[2:])
+
+    def write(self, kv: Tensor, slots: Tensor) -> None:
+        """Stores keys and values `[T, 2 * kv_heads, head_dim]` of T tokens."""
+        self._slots.index_copy_(0, slots, kv.to(self._slots.dtype))
+
+    def read(self, blocks: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Keys and values of all tokens of `blocks` `[n]`, each `[n * block_size, kv_heads, head_dim]`."""
+        found = self._blocks.index_select(0, blocks).flatten(0, 1).to(dtype)
+        keys, values = found.chunk(2, dim=1)
+        return keys, values
+
+
 class KVCache:
-    """Keys and values of all layers, each `[layers, blocks, block_size, kv_heads, head_dim]`.
+    """The cache of all layers.
 
     Zeroed, not just allocated: a masked position weighs nothing, but 0 times NaN would still be NaN.
     """
@@ -20,13 +38,9 @@ class KVCache:
     def __init__(
         self, config: ModelConfig, num_blocks: int, block_size: int, dtype: torch.dtype, device: torch.device
     ) -> None:
-        shape = (config.num_layers, num_blocks, block_size, config.num_kv_heads, config.head_dim)
-        self.keys = torch.zeros(shape, dtype=dtype, device=device)
-        self.values = torch.zeros(shape, dtype=dtype, device=device)
-
-    def layer(self, index: int) -> tuple[Tensor, Tensor]:
-        """Keys and values of one layer, each `[blocks, block_size, kv_heads, head_dim]`."""
-        return self.keys[index], self.values[index]
+        shape = (config.num_layers, num_blocks, block_size, 2 * config.num_kv_heads, config.head_dim)
+        storage = torch.zeros(shape, dtype=dtype, device=device)
+        self.layers = tuple(LayerCache(storage[index]) for index in range(config.num_layers))
 
 
 def block_bytes(config: ModelConfig, block_size: int, dtype: torch.dtype) -> int:

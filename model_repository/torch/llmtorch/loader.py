@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -31,12 +32,21 @@ def choose_device(name: str) -> torch.device:
 
 
 def choose_dtype(name: str, config: ModelConfig, device: torch.device) -> torch.dtype:
-    """The type to compute in. `auto` is the model's own on a GPU, float32 on a CPU. Raises `OptionError`."""
+    """The type to compute in. `auto` is the model's own on a GPU, and on a CPU what it is fastest in.
+
+    Raises `OptionError`.
+    """
     if name == "auto":
-        return torch.float32 if device.type == "cpu" else DTYPES.get(config.dtype, torch.float16)
+        return cpu_dtype() if device.type == "cpu" else DTYPES.get(config.dtype, torch.float16)
     if name not in DTYPES:
         raise OptionError(f"dtype {name!r} is unknown: write auto or one of {', '.join(DTYPES)}")
     return DTYPES[name]
+
+
+def cpu_dtype(capabilities: Mapping[str, object] | None = None) -> torch.dtype:
+    """bfloat16 where the processor multiplies in it (AVX-512 BF16, AMX), else float32: emulated it is far slower."""
+    found = torch.cpu.get_capabilities() if capabilities is None else capabilities
+    return torch.bfloat16 if found.get("avx512_bf16") or found.get("amx_bf16") else torch.float32
 
 
 def choose_kv_dtype(name: str, dtype: torch.dtype) -> torch.dtype:

@@ -12,7 +12,7 @@ import torch
 from llmserving.parameters import Mode, ParameterError, Parameters
 from llmtorch.config import ModelConfig, ModelFormatError
 from llmtorch.kv_cache import host_memory, number_of_blocks
-from llmtorch.loader import processor_count
+from llmtorch.loader import cpu_dtype, processor_count
 from llmtorch.options import EngineOptions, OptionError
 from tests.unit.torch_engine.tiny import engine_on, greedy, make_model, run, write_tokenizer
 
@@ -113,6 +113,19 @@ def test_the_cache_holds_every_sequence_at_its_longest_where_memory_allows(tiny_
     config = ModelConfig.load(tiny_llama)
     options = EngineOptions(tiny_llama, max_sequences=3, block_size=16)
     assert number_of_blocks(options, config, 100, torch.float32, torch.device("cpu")) == 3 * 7
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "dtype"),
+    [
+        ({"avx2": True, "avx512_f": True, "avx512_bf16": False}, torch.float32),
+        ({"avx512_bf16": True}, torch.bfloat16),
+        ({"amx_bf16": True}, torch.bfloat16),
+        ({}, torch.float32),
+    ],
+)
+def test_a_processor_computes_in_the_type_it_multiplies_in(capabilities: dict[str, bool], dtype: torch.dtype) -> None:
+    assert cpu_dtype(capabilities) is dtype
 
 
 def test_memory_of_the_container_counts(tmp_path: Path) -> None:

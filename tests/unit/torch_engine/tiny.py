@@ -133,5 +133,5 @@ def greedy(key: int, prompt: str, max_tokens: int = 12, **more: object) -> Reque
 def engine_on(folder: Path, **options: object) -> TorchEngine:
     """An engine in float32 on one thread, with a small cache unless told otherwise; `clock` is no engine option."""
     clock: Any = options.pop("clock", time.monotonic)
-    chosen: dict[str, object] = {"cache_blocks": 64, "block_size": 4, "threads": 1, "device": "cpu"} | options
-    return TorchEngine(EngineOptions(folder, **chosen), clock)  # type: ignore[arg-type]
+    small: dict[str, object] = {"cache_blocks": 64, "block_size": 4, "threads": 1, "device": "cpu", "dtype": "float32"}
+    return TorchEngine(EngineOptions(folder, **(small | options)), clock)  # type: ignore[arg-type]

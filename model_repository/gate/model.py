@@ -10,6 +10,7 @@ import triton_python_backend_utils as pb_utils
 from llmgate.client import Client, Fault
 from llmgate.gate import Gate
 from llmgate.gate_metrics import GateMetrics, Outcome
+from llmgate.levels import Levels
 from llmgate.request import InvalidRequestError, Prompt, parse_request
 from llmgate.triton_client import ShapeError, TritonClient, read_inputs, read_parameters
 from llmserving.metrics import TritonMetrics
@@ -22,17 +23,23 @@ class TritonPythonModel:
     def initialize(self, args: dict[str, str]) -> None:
         """Meets the engine instances there are; others are found when they come."""
         parameters = Parameters.from_model_config(args["model_config"])
-        batched = json.loads(args["model_config"])["max_batch_size"] > 0
+        config = json.loads(args["model_config"])
         labels = {"model": args["model_name"], "version": args["model_version"]}
-        self._leading = (1,) if batched else ()
+        self._leading = (1,) if config["max_batch_size"] > 0 else ()
         self._exporter = TritonMetrics(pb_utils.MetricFamily, labels)
         self._metrics = GateMetrics(self._exporter)
-        place = MeetingPlace.of(parameters)
-        self._gate = Gate(place, parameters.mode(), self._metrics)
+        self._gate = Gate(
+            MeetingPlace.of(parameters),
+            parameters.mode(),
+            self._metrics,
+            levels=Levels.of(parameters),
+            max_sequences=parameters.integer("max_sequences", minimum=1),
+            delay=int(config.get("dynamic_batching", {}).get("max_queue_delay_microseconds", 0)) / 1e6,
+        )
         self._gate.start()
 
     def execute(self, requests: list[Any]) -> None:
-        """Returns when every request is inside an engine or answered; a thread of the gate relays the tokens."""
+        """Returns at once: requests that find no slot wait in the gate's line, where they can still be put in order."""
         parsed = [self._parse(request) for request in requests]
         self._gate.admit([one for one in parsed if one is not None])
 

@@ -244,7 +244,6 @@ class EngineServer:
 
     def _audit(self) -> None:
         if self._clock() >= self._next_audit:
-            self.slots.audit()
             self._be_found()
             self._next_audit = self._clock() + AUDIT_SECONDS
 

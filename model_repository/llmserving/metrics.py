@@ -145,6 +145,7 @@ class TritonMetrics(MemoryMetrics):
         self._period = period
         self._families: dict[str, Any] = {}
         self._exported: dict[tuple[str, Labels], Any] = {}
+        self._told: dict[tuple[str, Labels], float] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
         self._thread.start()
@@ -173,7 +174,9 @@ class TritonMetrics(MemoryMetrics):
                     if added := instrument.fresh():
                         metric.increment(added)
                 case Gauge():
-                    metric.set(instrument.value)
+                    if self._told.get(key) != instrument.value:  # most stand still, and each call is a round trip
+                        metric.set(instrument.value)
+                        self._told[key] = instrument.value
                 case Histogram():
                     for value in instrument.fresh():
                         metric.observe(value)

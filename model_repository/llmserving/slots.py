@@ -1,23 +1,24 @@
 """Slots of one engine instance: who is inside the engine, in memory that gates and engine share.
 
-A slot is the right of one request to be inside the engine. The file holds a process-shared POSIX semaphore, by which
-gates sleep until a slot is given, and one byte per slot with the number of the gate that holds it. The bytes are the
-truth and the semaphore only wakes: so a process may be killed between any two instructions and nothing is lost. The
-engine frees the bytes of a gate that died, and `audit` makes up for a wake-up that the dead took along.
+A slot is the right of one request to be inside the engine. One byte per slot holds the number of the gate that holds
+it, and the bytes are the truth: a process may be killed between any two instructions and nothing is lost, for the
+engine frees the bytes of a gate that died. Taking is under a file lock, which the kernel releases when its holder
+dies; giving is one byte store.
 
-Taking is under a file lock, which the kernel releases when its holder dies; giving is one byte store.
+How many slots may be taken, `count`, changes while all of them work. Held slots beyond a lowered count stay so until
+they are given.
+
+During a reload two gates take slots of one table. Each says in it how urgent the first request of its line is, and none
+takes a slot that another's request comes before: the order is the same as if there were one line.
 """
 
 from __future__ import annotations
 
 import contextlib
-import ctypes
-import errno
 import fcntl
 import mmap
 import os
 import struct
-import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,19 +29,18 @@ FREE: Final = 0
 MAX_GATES: Final = 250
 MAX_SLOTS: Final = 65536
 
-_SEMAPHORE_BYTES: Final = 64  # sem_t is 32 bytes on Linux; a cache line of its own
-_HEADER: Final = struct.Struct("<4sIIB")  # magic, version, slots, whether admission is over
+Urgency = tuple[int, float]
+"""Level (1 is the highest) and arrival, in seconds of the system's monotonic clock: the smaller goes first."""
+
+_HEADER: Final = struct.Struct("<4sIIIB")  # magic, version, slots, bytes of slots in use, whether admission is over
+_COUNTS: Final = struct.Struct("<II")
+_COUNTS_AT: Final = 8
 _MAGIC: Final = b"SLOT"
-_VERSION: Final = 1
-_ENDED: Final = _SEMAPHORE_BYTES + _HEADER.size - 1
-_FIRST: Final = _SEMAPHORE_BYTES + 64
-
-_libc = ctypes.PyDLL(None, use_errno=True)  # keeps the interpreter lock: these calls never block
-_blocking = ctypes.CDLL(None, use_errno=True)
-
-
-class _Timespec(ctypes.Structure):
-    _fields_ = (("tv_sec", ctypes.c_long), ("tv_nsec", ctypes.c_long))
+_VERSION: Final = 2
+_ENDED: Final = _HEADER.size - 1
+_FIRST_WAITER: Final = 64
+_WAITER: Final = struct.Struct("<Bxxxxxxxd")  # level of a gate's first waiting request, 0 for none; its arrival
+_FIRST: Final = 4096
 
 
 class SlotsError(RuntimeError):
@@ -54,30 +54,23 @@ class Slots:
         self.path = path
         self._descriptor = descriptor
         self._close_file = weakref.finalize(self, os.close, descriptor)
+        if os.fstat(descriptor).st_size <= _FIRST:
+            raise self._foreign()
         self._map = mmap.mmap(descriptor, 0)
-        magic, version, count, _ = _HEADER.unpack_from(self._map, _SEMAPHORE_BYTES)
-        self.count = int(count)
+        magic, version, *_ = _HEADER.unpack_from(self._map)
         if (magic, version) != (_MAGIC, _VERSION):
-            raise SlotsError(
-                f"{path}: not a table of slots of version {_VERSION}; gate and engine must be of one release"
-            )
-        self._end = _FIRST + self.count
-        self._anchor = ctypes.c_char.from_buffer(self._map)
-        self._semaphore = ctypes.c_void_p(ctypes.addressof(self._anchor))
+            raise self._foreign()
 
     @classmethod
     def create(cls, path: Path, count: int) -> Self:
-        """A new table of `count` free slots. The file appears whole, by a rename."""
-        if not 1 <= count <= MAX_SLOTS:
-            raise SlotsError(f"slots must be between 1 and {MAX_SLOTS}, not {count}")
+        """A new table of `count` free slots. The file appears whole, by a rename. Raises SlotsError."""
+        _check(count)
         fresh = path.with_name(f".{path.name}.new")
         descriptor = os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        os.ftruncate(descriptor, _FIRST + count)
+        os.ftruncate(descriptor, _FIRST + MAX_SLOTS)  # sparse: only pages that are used take memory
         with mmap.mmap(descriptor, 0) as memory:
-            _HEADER.pack_into(memory, _SEMAPHORE_BYTES, _MAGIC, _VERSION, count, 0)
+            _HEADER.pack_into(memory, 0, _MAGIC, _VERSION, count, count, 0)
         slots = cls(fresh, descriptor)
-        if _libc.sem_init(slots._semaphore, 1, count) != 0:
-            raise OSError(ctypes.get_errno(), "sem_init failed", str(path))
         fresh.rename(path)
         slots.path = path
         return slots
@@ -102,37 +95,55 @@ class Slots:
         fresh.symlink_to(f"/proc/{os.getpid()}/fd/{self._descriptor}")
         fresh.rename(self.path)
 
-    def take(self, owner: int, timeout: float = 0.0) -> int | None:
-        """One slot for the gate numbered `owner`, None when none was free for `timeout` seconds."""
-        deadline = time.monotonic() + timeout
-        woken = False
-        while True:
-            taken = self._claim(owner, 1)
-            if taken is not None:
-                if not woken:
-                    _libc.sem_trywait(self._semaphore)
-                return taken[0]
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return None
-            woken = self._wait(left)
+    @property
+    def count(self) -> int:
+        """How many slots may be held."""
+        return int(_COUNTS.unpack_from(self._map, _COUNTS_AT)[0])
 
-    def take_all(self, owner: int, count: int) -> list[int] | None:
-        """`count` slots at once or none: two gates that each held half of what they need would wait for ever."""
-        taken = self._claim(owner, count)
-        if taken is not None:
-            for _ in taken:
-                _libc.sem_trywait(self._semaphore)
-        return taken
+    def set_count(self, count: int) -> None:
+        """Changes how many slots may be held, for everybody who uses the table. Raises SlotsError."""
+        _check(count)
+        with self._locked():
+            _, in_use = _COUNTS.unpack_from(self._map, _COUNTS_AT)
+            _COUNTS.pack_into(self._map, _COUNTS_AT, count, max(count, in_use))
+
+    def take(self, owner: int, count: int = 1, leave: int = 0, urgency: Urgency | None = None) -> list[int] | None:
+        """`count` slots at once for the gate numbered `owner`, or None.
+
+        None when less than `leave` would stay free, when admission is over, and when a request that waits in another
+        gate is more urgent than `urgency`.
+        """
+        if self.free() - count < leave:
+            return None
+        with self._locked():
+            if not self.admits() or self.free() - count < leave:
+                return None
+            if urgency is not None and self._others_wait(owner, urgency):
+                return None
+            taken: list[int] = []
+            start = _FIRST
+            while len(taken) < count:
+                found = self._map.find(b"\0", start, self._end)
+                taken.append(found - _FIRST)
+                start = found + 1
+            for slot in taken:
+                self._map[_FIRST + slot] = owner
+            return taken
+
+    def wait(self, owner: int, urgency: Urgency | None) -> None:
+        """Says how urgent the first request in the line of the gate numbered `owner` is; None when none waits."""
+        level, arrived = (0, 0.0) if urgency is None else urgency
+        with self._locked():
+            _WAITER.pack_into(self._map, _waiter(owner), level, arrived)
 
     def give(self, slot: int) -> None:
         """Frees a slot: by the engine when its request ended, by a gate when it never sent one."""
         self._map[_FIRST + slot] = FREE
-        _libc.sem_post(self._semaphore)
 
     def recover(self, owner: int, keep: frozenset[int] = frozenset()) -> int:
         """Frees what a dead gate held, except the slots of requests still inside the engine. Returns how many."""
         with self._locked():
+            _WAITER.pack_into(self._map, _waiter(owner), 0, 0.0)
             held = [
                 slot
                 for slot, holder in enumerate(self._map[_FIRST : self._end])
@@ -140,15 +151,7 @@ class Slots:
             ]
             for slot in held:
                 self._map[_FIRST + slot] = FREE
-        self.audit()
         return len(held)
-
-    def audit(self) -> None:
-        """Wakes for every free slot that no wake-up stands for. One too many does no harm: it finds no slot."""
-        value = ctypes.c_int()
-        _libc.sem_getvalue(self._semaphore, ctypes.byref(value))
-        for _ in range(self.free() - value.value):
-            _libc.sem_post(self._semaphore)
 
     def end_admission(self) -> None:
         """No slot can be taken from now on; those that are held stay so until they are given."""
@@ -156,12 +159,13 @@ class Slots:
             self._map[_ENDED] = 1
 
     def free(self) -> int:
-        """Slots nobody holds."""
-        return bytes(self._map[_FIRST : self._end]).count(FREE)
+        """Slots that may be taken; 0 while more are held than a lowered count."""
+        return max(0, self.count - self.held())
 
     def held(self) -> int:
         """Slots held by gates."""
-        return self.count - self.free()
+        used = bytes(self._map[_FIRST : self._end])
+        return len(used) - used.count(FREE)
 
     def admits(self) -> bool:
         """Whether slots can be taken."""
@@ -174,36 +178,22 @@ class Slots:
     def close(self) -> None:
         """Leaves the table; the file stays. A table that nobody refers to any more is left, too."""
         if self._close_file.alive:
-            del self._anchor
             self._map.close()
             self._close_file()
 
-    def _claim(self, owner: int, count: int) -> list[int] | None:
-        if self._map.find(b"\0", _FIRST, self._end) < 0:
-            return None
-        with self._locked():
-            if not self.admits():
-                return None
-            taken: list[int] = []
-            start = _FIRST
-            while len(taken) < count:
-                found = self._map.find(b"\0", start, self._end)
-                if found < 0:
-                    return None
-                taken.append(found - _FIRST)
-                start = found + 1
-            for slot in taken:
-                self._map[_FIRST + slot] = owner
-            return taken
+    @property
+    def _end(self) -> int:
+        """Slots above a lowered count may still be held, so what was ever in use is looked at."""
+        return int(_FIRST + _COUNTS.unpack_from(self._map, _COUNTS_AT)[1])
 
-    def _wait(self, seconds: float) -> bool:
-        seconds_left, fraction = divmod(time.clock_gettime(time.CLOCK_REALTIME) + seconds, 1)
-        until = _Timespec(int(seconds_left), int(fraction * 1e9))
-        if _blocking.sem_timedwait(self._semaphore, ctypes.byref(until)) == 0:
-            return True
-        if ctypes.get_errno() not in (errno.ETIMEDOUT, errno.EINTR):
-            raise OSError(ctypes.get_errno(), "sem_timedwait failed", str(self.path))
-        return False
+    def _others_wait(self, owner: int, urgency: Urgency) -> bool:
+        waiters = _WAITER.iter_unpack(self._map[_FIRST_WAITER : _waiter(MAX_GATES + 1)])
+        return any(level and number != owner and (level, at) < urgency for number, (level, at) in enumerate(waiters, 1))
+
+    def _foreign(self) -> SlotsError:
+        return SlotsError(
+            f"{self.path}: not a table of slots of version {_VERSION}; gate and engine must be of one release"
+        )
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -212,3 +202,12 @@ class Slots:
             yield
         finally:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+
+
+def _waiter(owner: int) -> int:
+    return _FIRST_WAITER + (owner - 1) * _WAITER.size
+
+
+def _check(count: int) -> None:
+    if not 1 <= count <= MAX_SLOTS:
+        raise SlotsError(f"slots must be between 1 and {MAX_SLOTS}, not {count}")

@@ -61,9 +61,26 @@ class RecordingClient:
         self.ended.set()
 
 
-def prompt(text: str = "hello", max_tokens: int = 3, stream: bool = True) -> Prompt:
+def prompt(
+    text: str = "hello",
+    max_tokens: int = 3,
+    stream: bool = True,
+    level: int | None = None,
+    client: str = "",
+    queue_timeout: float | None = None,
+    deadline_ms: int | None = None,
+) -> Prompt:
     """A parsed request."""
-    return Prompt(text=text, messages=None, stream=stream, sampling=SamplingParameters(max_tokens=max_tokens))
+    return Prompt(
+        text=text,
+        messages=None,
+        stream=stream,
+        sampling=SamplingParameters(max_tokens=max_tokens),
+        deadline_ms=deadline_ms,
+        priority_level=level,
+        client=client,
+        queue_timeout=queue_timeout,
+    )
 
 
 @contextmanager

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import threading
-import time
-from typing import Final
+from collections.abc import Callable
 
 from llmgate.link import Link
 from llmserving.parameters import MeetingPlace
 from llmserving.protocol import ProtocolError
 from llmserving.slots import SlotsError
 
-ROTATE_SECONDS: Final = 0.002
-"""How long to sleep at one instance's slots when another could free one, too."""
-
 
 class Instances:
-    """Live engine instances of a service, as far as they were discovered."""
+    """Live engine instances of a service, as far as they were discovered.
 
-    def __init__(self, place: MeetingPlace) -> None:
+    `freed` is called, in the thread that relays tokens, when slots came free and before their last tokens are relayed.
+    """
+
+    def __init__(self, place: MeetingPlace, freed: Callable[[], None] = lambda: None) -> None:
         self._place = place
+        self._freed = freed
         self._lock = threading.Lock()
         self._links: dict[str, Link] = {}
         self._missing = 0
@@ -31,7 +31,7 @@ class Instances:
                 if instance in self._links:
                     continue
             try:
-                link = Link(self._place, instance, self._ended)
+                link = Link(self._place, instance, self._ended, self._freed)
             except (OSError, ProtocolError, SlotsError):
                 continue
             with self._lock:
@@ -49,28 +49,10 @@ class Instances:
         """Instances whose slots can be taken, the least loaded first."""
         return [link for link in self.links() if link.slots.admits() and not link.gone]
 
-    def take(self, count: int, timeout: float) -> tuple[Link, list[int]] | None:
-        """`count` slots of one instance, the least loaded that has them; None when there were none for `timeout` s."""
-        deadline = time.monotonic() + timeout
-        while True:
-            links = self.admitting()
-            for link in links:
-                taken = link.slots.take_all(link.number, count)
-                if taken is not None:
-                    return link, taken
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return None
-            if len(links) == 1 and count == 1:
-                slot = links[0].slots.take(links[0].number, left)
-                if slot is not None:
-                    return links[0], [slot]
-            else:
-                time.sleep(min(ROTATE_SECONDS, left))
-
-    def free_slots(self) -> int:
-        """Free slots of all instances."""
-        return sum(link.slots.free() for link in self.admitting())
+    def slots(self) -> tuple[int, int]:
+        """Slots of all instances, and how many of them are free."""
+        links = self.admitting()
+        return sum(link.slots.count for link in links), sum(link.slots.free() for link in links)
 
     def close(self) -> None:
         """Leaves every instance."""

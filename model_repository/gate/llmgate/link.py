@@ -25,7 +25,7 @@ from llmserving.protocol import (
     check_version,
     encode,
 )
-from llmserving.slots import Slots
+from llmserving.slots import Slots, Urgency
 
 CONNECT_SECONDS: Final = 5.0
 
@@ -37,14 +37,22 @@ class EngineGoneError(RuntimeError):
 class Link:
     """One engine instance: its slots, and the streams of this gate inside it.
 
-    A thread of its own relays each step's tokens. When the instance ends, it fails the streams that were inside at
-    once and calls `ended`.
+    A thread of its own relays each step's tokens; it calls `freed` first when requests ended in that step. When the
+    instance ends, it fails the streams that were inside at once and calls `ended`.
     """
 
-    def __init__(self, place: MeetingPlace, instance: str, ended: Callable[[Link], None]) -> None:
+    def __init__(
+        self,
+        place: MeetingPlace,
+        instance: str,
+        ended: Callable[[Link], None],
+        freed: Callable[[], None] = lambda: None,
+    ) -> None:
         """Connects. Raises OSError and ProtocolError when the instance is dead or of another version."""
         self.instance = instance
         self._ended = ended
+        self._freed = freed
+        self._announced: Urgency | None = None
         self._lock = threading.Lock()
         self._live: dict[int, Stream] = {}
         self._gone = False
@@ -85,6 +93,12 @@ class Link:
         with self._lock, contextlib.suppress(OSError):
             self._connection.sendall(encode(Cancel((key,))))
 
+    def announce(self, urgency: Urgency | None) -> None:
+        """Tells other gates how urgent the first request of this gate's line is."""
+        if urgency != self._announced:
+            self._announced = urgency
+            self.slots.wait(self.number, urgency)
+
     def streams(self) -> list[tuple[int, Stream]]:
         """Streams inside this instance, by key."""
         with self._lock:
@@ -110,6 +124,8 @@ class Link:
     def _relay(self, reader: FrameReader) -> None:
         try:
             while isinstance(message := reader.read(), Step):
+                if any(output.ends_request for output in message.outputs):
+                    self._freed()
                 for output in message.outputs:
                     self._pass_on(output)
         finally:

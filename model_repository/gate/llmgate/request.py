@@ -15,6 +15,8 @@ MAX_BIASES: Final = 1024
 MAX_ANSWERS: Final = 128
 MAX_LOGPROBS: Final = 20
 DAY_MS: Final = 86_400_000
+MAX_LEVEL: Final = 16
+MAX_CLIENT: Final = 256
 
 
 class InvalidRequestError(ValueError):
@@ -25,7 +27,9 @@ class InvalidRequestError(ValueError):
 class Prompt:
     """A parsed request: exactly one of `text` and `messages` is set.
 
-    `deadline_ms` counts from when the gate got the request.
+    `deadline_ms` counts from when the gate got the request. `priority_level` None is the service's default. `client`
+    names who asks, for turns among clients of one level; empty when the request does not say. `queue_timeout` is how
+    many seconds the client lets it wait for a slot, None for as long as the service does.
     """
 
     text: str | None
@@ -33,6 +37,9 @@ class Prompt:
     stream: bool
     sampling: SamplingParameters
     deadline_ms: int | None = None
+    priority_level: int | None = None
+    client: str = ""
+    queue_timeout: float | None = None
 
 
 def parse_request(inputs: Mapping[str, Any], parameters: Mapping[str, Any]) -> Prompt:
@@ -54,18 +61,22 @@ def parse_request(inputs: Mapping[str, Any], parameters: Mapping[str, Any]) -> P
     if both:
         raise InvalidRequestError(f"{both[0]}: is in sampling_parameters and a request parameter; send it once")
     values = _read({**given, **parameters})
-    deadline_ms = values.pop("deadline_ms", None)
+    about = {key: values.pop(key) for key in ("deadline_ms", "priority_level", "client") if key in values}
+    timeout_us = values.pop("timeout", 0)
     return Prompt(
         text=text,
         messages=messages,
         stream=bool(inputs.get("stream", False)),
         sampling=_sampling(values),
-        deadline_ms=deadline_ms,
+        queue_timeout=timeout_us / 1e6 if timeout_us else None,
+        **about,
     )
 
 
 def _read(values: Mapping[str, Any]) -> dict[str, Any]:
     unknown = sorted(values.keys() - _READERS.keys())
+    if "priority" in unknown:
+        raise InvalidRequestError("priority: Triton keeps this one from its models; send priority_level")
     if unknown:
         raise InvalidRequestError(f"{unknown[0]}: no such sampling parameter; known are {', '.join(_READERS)}")
     return {key: _READERS[key](key, value) for key, value in values.items()}
@@ -126,6 +137,12 @@ def _logit_bias(key: str, value: Any) -> tuple[tuple[int, float], ...]:
     )
 
 
+def _client(key: str, value: Any) -> str:
+    if not isinstance(value, str) or len(value) > MAX_CLIENT:
+        raise InvalidRequestError(f"{key}: must be a string of at most {MAX_CLIENT} characters, not {value!r:.80}")
+    return value
+
+
 def _seed(key: str, value: Any) -> int | None:
     return None if value is None else _integer(0, 2**63 - 1)(key, value)
 
@@ -162,6 +179,9 @@ _READERS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "logprobs": _logprobs,
     "n": _integer(1, MAX_ANSWERS),
     "deadline_ms": _integer(1, DAY_MS),
+    "timeout": _integer(0, DAY_MS * 1000),
+    "priority_level": _integer(1, MAX_LEVEL),
+    "client": _client,
 }
 
 

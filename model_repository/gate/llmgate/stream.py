@@ -17,7 +17,8 @@ class Stream:
 
     A request may have several answers: streamed, each response belongs to one of them; else the last holds all.
     `take` and `fail` belong to one thread, `client_left` to another: the lock keeps a look for cancellation away from
-    a response that ends the stream, since Triton frees what the look needs.
+    a response that ends the stream, since Triton frees what the look needs. `when_ended` is called once, with the
+    tokens of prompt and answers.
     """
 
     def __init__(
@@ -26,8 +27,12 @@ class Stream:
         prompt: Prompt,
         metrics: GateMetrics,
         clock: Callable[[], float],
+        level: int = 1,
     ) -> None:
         self.client = client
+        self.arrived = clock()
+        self.level = level
+        self.when_ended: Callable[[int, int], None] = nothing
         self.ended = False
         self.next_look = 0.0
         self._streaming = prompt.stream
@@ -36,22 +41,23 @@ class Stream:
         self._clock = clock
         self._lock = threading.Lock()
         self._parts: list[list[Output]] = [[] for _ in range(self._answers)]
-        self._arrived = clock()
-        self.deadline = None if prompt.deadline_ms is None else self._arrived + prompt.deadline_ms / 1000
+        self.deadline = None if prompt.deadline_ms is None else self.arrived + prompt.deadline_ms / 1000
         self._first_token = 0.0
         self._tokens = 0
+        self._prompt_tokens = 0
 
     def admitted(self) -> None:
         """Counts the time until a slot was free."""
-        self._metrics.queue_seconds.observe(self._clock() - self._arrived)
+        self._metrics.queue_seconds(self.level).observe(self._clock() - self.arrived)
 
     def take(self, output: Output) -> None:
         """Handles one output of the engine; after one with a finish reason the stream is ended."""
         if output.token_ids:
             if self._tokens == 0:
                 self._first_token = self._clock()
-                self._metrics.time_to_first_token.observe(self._first_token - self._arrived)
+                self._metrics.time_to_first_token(self.level).observe(self._first_token - self.arrived)
             self._tokens += len(output.token_ids)
+        self._prompt_tokens = max(self._prompt_tokens, output.num_input_tokens)
         match output.finish_reason:
             case FinishReason.CANCELLED:
                 self._end(self.client.end, Outcome.CANCELLED)
@@ -72,6 +78,10 @@ class Stream:
         outcome = Outcome.INVALID if fault is Fault.INVALID_ARG else Outcome.FAILED
         self._end(lambda: self.client.fail(message, fault), outcome)
 
+    def reject(self, message: str) -> None:
+        """Refuses a request that never had a slot: its client may try again, here or elsewhere."""
+        self._end(lambda: self.client.fail(message, Fault.UNAVAILABLE), Outcome.REJECTED)
+
     def cancel(self) -> None:
         """Ends a stream whose client left before the engine saw it."""
         self._end(self.client.end, Outcome.CANCELLED)
@@ -88,13 +98,18 @@ class Stream:
             self.ended = True
             answer()
         self._metrics.finished(outcome)
+        self.when_ended(self._prompt_tokens, self._tokens)
 
     def _count_latency(self) -> None:
         now = self._clock()
-        self._metrics.request_latency.observe(now - self._arrived)
+        self._metrics.request_latency.observe(now - self.arrived)
         each = self._tokens / self._answers
         if each > 1:
             self._metrics.time_per_output_token.observe((now - self._first_token) / (each - 1))
+
+
+def nothing(prompt_tokens: int, output_tokens: int) -> None:
+    """What happens at the end of a request that never had a slot."""
 
 
 def _joined(parts: list[Output]) -> Output:

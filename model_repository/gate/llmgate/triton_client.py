@@ -112,6 +112,8 @@ def read_inputs(pb_utils: Any, request: Any) -> dict[str, Any]:
 
 
 def read_parameters(request: Any) -> dict[str, Any]:
-    """The request parameters by name."""
-    parameters = json.loads(request.parameters() or "{}")
-    return dict(parameters)
+    """The request parameters by name. But for `/generate` Triton takes `timeout` out of them and keeps it apart."""
+    parameters = dict(json.loads(request.parameters() or "{}"))
+    if request.timeout():
+        parameters["timeout"] = request.timeout()
+    return parameters

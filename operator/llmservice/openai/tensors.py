@@ -28,8 +28,10 @@ def encode(model: str, generation: Generation) -> Any:
     # In one tensor, so that all requests have the same inputs: Triton puts only such into one batch.
     _add_text(request, "sampling_parameters", json.dumps(generation.sampling, ensure_ascii=False))
     if generation.priority is not None:
+        # Twice: Triton orders by its own until it gives the request to the gate, and does not pass that on.
         request.parameters["priority"].uint64_param = generation.priority
-    # Triton takes the shorter of this and the queue's own timeout, and only where the queue has one.
+        request.parameters["priority_level"].int64_param = generation.priority
+    # The gate takes the shorter of this and the queue's own timeout.
     request.parameters["timeout"].int64_param = max(1, round(generation.timeout_seconds * 1_000_000))
     return request
 

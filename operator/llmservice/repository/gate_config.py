@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from typing import Any, Final
 
-from llmservice.api.batching import Batching, BatchingMode, Queue
+from llmservice.api.batching import Batching, BatchingMode, Queue, QueueLevel
 from llmservice.api.knobs import Knobs
 from llmservice.api.plan import CapacityPlan
 from llmservice.api.service import LLMService
 from llmservice.repository.errors import RenderError
 from llmservice.repository.layout import Paths, gate_name
-from llmservice.repository.proto import DataType, ModelConfig, ModelInstanceGroup, ModelQueuePolicy
+from llmservice.repository.proto import DataType, ModelConfig, ModelInstanceGroup
 
-GATE_INSTANCES: Final = 2
-"""Always two, never a knob: with queue policies Triton stops prefetching and one instance stalls with free slots;
-and removing a gate instance in place hangs its live streams (both measured on tritonserver 2.51)."""
+GATE_INSTANCES: Final = 1
+"""Always one, never a knob: one process holds the line, so that levels, turns, limits and batches are the service's and
+not a process's. Removing a gate instance in place hangs its live streams (measured on tritonserver 2.51)."""
 
 CONTINUOUS_BATCH_LIMIT: Final = 4
-"""Most requests that one `execute` of a Continuous gate takes.
+"""Most requests that Triton gathers for one call of a Continuous gate: so many leave without waiting for the delay.
 
-What `execute` holds has left Triton's queue: it is no longer ordered by priority, timed out, or counted as pending.
-So at most eight requests, in two instances, are out of order. Less would not group admissions (a batch of one makes
-the delay meaningless and costs a call into Python per request); more only lengthens the line that nobody can reorder,
-since the engine admits per step whatever the batch was."""
+More would only make a burst wait, since the engine admits per step whatever came together; one would make the delay
+meaningless and cost a call into Python per request."""
 
 _INPUTS: Final = (
     ("text_input", "TYPE_STRING"),
@@ -61,7 +60,7 @@ def gate_config(service: LLMService, plan: CapacityPlan, knobs: Knobs, paths: Pa
         "service": service.metadata.name,
         "mode": batching.mode.value,
         "max_sequences": str(sequences),
-    }
+    } | _line_parameters(batching)
     for key, value in parameters.items():
         config.parameters[key].string_value = value
     return config
@@ -98,12 +97,12 @@ def _set_dynamic_batching(config: Any, batching: Batching, knobs: Knobs) -> None
 
 
 def _set_priorities(target: Any, batching: Batching) -> None:
-    """Levels and queue policies. A level's policy replaces the default one whole, so it inherits what it leaves out.
+    """Levels, by which Triton orders what it has not yet given to the gate.
 
-    A full queue and a request that waited too long are refused, never put behind others: a client that is told
-    may go elsewhere.
+    Its queue policies stay empty: the gate takes every request at once, and holds limits and timeouts itself. Triton's
+    own expire late, spare what the gate has taken, and count nothing (docs/decisions/0008).
     """
-    priorities, queue = batching.priorities, batching.queue
+    priorities = batching.priorities
     levels = priorities.levels
     if levels > 1 and batching.preserve_ordering:
         raise RenderError(
@@ -115,32 +114,37 @@ def _set_priorities(target: Any, batching: Batching) -> None:
         target.priority_levels = levels
         # Requests that name no level must not overtake those that do.
         target.default_priority_level = priorities.default or levels
-    if queue.max_size is not None or queue.timeout is not None:
-        target.default_queue_policy.CopyFrom(_policy(queue.max_size, queue.timeout))
-    for index, level in enumerate(queue.levels):
-        if level.level > levels:
+
+
+def _line_parameters(batching: Batching) -> dict[str, str]:
+    """What the gate needs for its line. A level inherits the queue's limits where it names none of its own."""
+    priorities, queue = batching.priorities, batching.queue
+    count = max(1, priorities.levels)
+    own = {level.level: level for level in queue.levels}
+    for index, entry in enumerate(queue.levels):
+        if entry.level > priorities.levels:
             raise RenderError(
                 f"spec.batching.queue.levels[{index}].level",
-                f"{level.level} is no level: there are {levels}; raise priorities.levels or remove the entry",
+                f"{entry.level} is no level: there are {priorities.levels}; raise priorities.levels or remove it",
             )
+    limits = []
+    for number in range(1, count + 1):
+        level = own.get(number, QueueLevel(level=number))
         max_size, timeout = _inherit(queue, level.max_size, level.timeout)
-        target.priority_queue_policy[level.level].CopyFrom(_policy(max_size, timeout))
+        limit = {"max_size": max_size, "timeout_us": _microseconds(timeout) if timeout else None}
+        limits.append({key: value for key, value in limit.items() if value is not None})
+    parameters = {}
+    if priorities.levels:
+        parameters["priority_levels"] = str(priorities.levels)
+        parameters["default_priority_level"] = str(priorities.default or priorities.levels)
+    if any(limits):
+        parameters["queue_limits"] = json.dumps(limits)
+    return parameters
 
 
 def _inherit(queue: Queue, max_size: int | None, timeout: timedelta | None) -> tuple[int | None, timedelta | None]:
     """A level's limits, each the queue's where the level names none."""
     return (queue.max_size if max_size is None else max_size, queue.timeout if timeout is None else timeout)
-
-
-def _policy(max_size: int | None, timeout: timedelta | None) -> Any:
-    """One queue's limits. Clients may shorten a timeout, and only where there is one to shorten."""
-    policy = ModelQueuePolicy(timeout_action=ModelQueuePolicy.REJECT)
-    if max_size is not None:
-        policy.max_queue_size = max_size
-    if timeout:
-        policy.default_timeout_microseconds = _microseconds(timeout)
-        policy.allow_timeout_override = True
-    return policy
 
 
 def _microseconds(duration: timedelta) -> int:

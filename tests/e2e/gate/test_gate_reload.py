@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from llmservice.repository.gate_config import GATE_INSTANCES
 from tests.serving.delay_changes import change_delay
 from tests.serving.eventually import eventually
 from tests.serving.paced_service import NAME, paced_service
@@ -34,7 +35,7 @@ async def test_twenty_delay_changes_under_a_thousand_requests_lose_nothing() -> 
         assert load.whole, load.errors
         assert across.whole, across.errors
         await eventually(lambda: service.free_slots() == service.total_slots() == 18, 5, "every slot back")
-        await eventually(lambda: len(service.processes(NAME)) == 2, 20, "the last old gate gone")
+        await eventually(lambda: len(service.processes(NAME)) == GATE_INSTANCES, 20, "the last old gate gone")
         assert "Signal (15)" not in service.server.log_tail(1000)
 
 

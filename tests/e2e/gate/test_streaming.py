@@ -27,12 +27,6 @@ async def test_thirty_two_streams_get_every_token_in_order(service: PacedService
     assert service.free_slots() == service.total_slots() == 18
 
 
-async def test_both_gate_instances_take_part(service: PacedService) -> None:
-    await stream_many(service.server.http_url, streams=32, requests=64, max_tokens=8)
-
-    assert len(service.processes("chat")) == 2
-
-
 def test_without_stream_the_answer_comes_whole(service: PacedService) -> None:
     status, answer = post(service.server.http_url, "generate", {"text_input": "two words", "max_tokens": 3})
 

@@ -14,6 +14,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from llmservice.repository.gate_config import GATE_INSTANCES
 from tests.e2e.local.running import Run, running
 from tests.serving.eventually import eventually
 
@@ -70,7 +71,7 @@ async def test_a_server_that_ends_is_started_again_on_the_same_ports(tmp_path: P
     with running(EXAMPLE, tmp_path) as run:
         await run.says("curl -sN", within=60)
         gates = run.instances("smollm2")
-        assert len(gates) == 2
+        assert len(gates) == GATE_INSTANCES
         os.kill(gates[0], signal.SIGKILL)
         await run.says("tritonserver ended: a gate process", within=20)
         await run.says("it serves again, on the same ports", within=60)

@@ -141,7 +141,7 @@ async def test_a_delay_reloads_the_gate_alone(
     change = await reloader.reload(gate(25))
     assert change.outcome is Outcome.APPLIED
     assert (await client.model_config("chat")).dynamic_batching.max_queue_delay_microseconds == 25_000
-    assert (place.starts.of("chat"), place.starts.of("chat-engine")) == (4, 1)
+    assert (place.starts.of("chat"), place.starts.of("chat-engine")) == (2 * GATE_INSTANCES, 1)
     assert (await reloader.reload(gate(25))).outcome is Outcome.UNCHANGED
     assert await ask(server, "chat", "hello") == 1
 

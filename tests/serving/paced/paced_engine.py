@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from llmserving.engine import EngineStatus, FinishReason, Output, Request
 
+REMEMBERED = 1000
+
 
 @dataclass
 class _Sequence:
@@ -39,9 +41,11 @@ class PacedEngine:
         self._cancelled: set[int] = set()
         self._left: dict[int, int] = {}
         self._batch_size = 0
-        self.batches: list[list[int]] = []
+        self.batches: deque[list[int]] = deque(maxlen=REMEMBERED)
+        self.taken: deque[Request] = deque(maxlen=REMEMBERED)
 
     def add(self, request: Request) -> None:
+        self.taken.append(request)
         self._waiting.append(_Sequence(request))
 
     def cancel(self, key: int) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from llmservice.local import live
 from llmservice.local.live import LiveKnobs
+from llmservice.repository.gate_config import GATE_INSTANCES
 from llmservice.repository.render import Role
 from tests.unit.local.manifests import intent
 from tests.unit.triton.fake_triton import TOKEN, FakeTriton, serve
@@ -32,11 +33,11 @@ async def address(triton: FakeTriton) -> AsyncIterator[str]:
 
 
 async def one_gate() -> int:
-    return 2
+    return GATE_INSTANCES
 
 
 async def two_gates() -> int:
-    return 4
+    return 2 * GATE_INSTANCES
 
 
 async def test_a_delay_reloads_the_gate_and_leaves_the_engine(triton: FakeTriton, address: str) -> None:

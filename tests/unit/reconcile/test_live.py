@@ -13,6 +13,7 @@ from llmservice.kube import resources
 from llmservice.reconcile.apply import NotLeadingError
 from llmservice.reconcile.intent import Intent, intend
 from llmservice.reconcile.live import PATIENCE_SECONDS, TritonLiveChanges, metrics_url
+from llmservice.repository.gate_config import GATE_INSTANCES
 from llmservice.repository.render import Repository, Role
 from llmservice.signals.scrape import Sample, ScrapeError
 from llmservice.triton.errors import ErrorCode, TritonError
@@ -150,7 +151,7 @@ def running(spec: dict[str, Any]) -> FakeTriton:
     return FakeTriton({started.model(role).name: started.config(role) for role in Role})
 
 
-def changes(tritons: dict[str, FakeTriton], gates: int = 2) -> TritonLiveChanges:
+def changes(tritons: dict[str, FakeTriton], gates: int = GATE_INSTANCES) -> TritonLiveChanges:
     async def read(url: str, service: str) -> Sample:
         if gates < 0:
             raise ScrapeError(url)
@@ -207,7 +208,7 @@ async def test_a_process_that_lost_the_lease_changes_no_further_pod() -> None:
     assert tritons["b"].loads == []
 
 
-@pytest.mark.parametrize("gates", [4, -1], ids=["an older gate drains", "its metrics cannot be read"])
+@pytest.mark.parametrize("gates", [2 * GATE_INSTANCES, -1], ids=["an older gate drains", "its metrics cannot be read"])
 async def test_a_gate_waits_until_an_older_one_is_gone(gates: int) -> None:
     triton = running(DELAY)
     result = await changes({"a": triton}, gates).ensure("chat", (pod("a"),), repository(LONGER), "token")
@@ -216,7 +217,7 @@ async def test_a_gate_waits_until_an_older_one_is_gone(gates: int) -> None:
     assert triton.loads == []
 
 
-@pytest.mark.parametrize(("gates", "goes_on"), [(4, True), (6, False)])
+@pytest.mark.parametrize(("gates", "goes_on"), [(2 * GATE_INSTANCES, True), (3 * GATE_INSTANCES, False)])
 async def test_an_older_gate_that_never_ends_is_waited_for_only_so_long(gates: int, goes_on: bool) -> None:
     triton = running(DELAY)
     live, wanted = changes({"a": triton}, gates=gates), repository(LONGER)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -62,9 +63,9 @@ def test_a_config_map_carries_a_repository_unchanged(case: Case) -> None:
 
 @given(cases())
 @PROPERTY
-def test_the_gate_always_has_two_instances_without_a_device(case: Case) -> None:
+def test_the_gate_always_has_one_instance_without_a_device(case: Case) -> None:
     (group,) = gate(case).instance_group
-    assert (group.count, list(group.gpus)) == (2, [])
+    assert (group.count, list(group.gpus)) == (1, [])
 
 
 @given(cases())
@@ -125,13 +126,18 @@ def test_requests_that_name_no_level_get_the_lowest_unless_the_spec_says_otherwi
 def test_a_level_inherits_what_it_leaves_out() -> None:
     queue = {"maxSize": 100, "timeout": "10s", "levels": [{"level": 1, "maxSize": 5}, {"level": 2, "timeout": "1s"}]}
     case = Case("", {"batching": {"priorities": {"levels": 2, "default": 2}, "queue": queue}})
-    policies = gate(case).dynamic_batching.priority_queue_policy
-    assert (policies[1].max_queue_size, policies[1].default_timeout_microseconds) == (5, 10_000_000)
-    assert (policies[2].max_queue_size, policies[2].default_timeout_microseconds) == (100, 1_000_000)
+    assert json.loads(gate(case).parameters["queue_limits"].string_value) == [
+        {"max_size": 5, "timeout_us": 10_000_000},
+        {"max_size": 100, "timeout_us": 1_000_000},
+    ]
 
 
-def test_without_queue_limits_no_policy_is_written_so_that_triton_may_prefetch() -> None:
-    assert not gate(CASES[0]).dynamic_batching.HasField("default_queue_policy")
+@given(cases())
+@PROPERTY
+def test_triton_is_given_no_queue_policy_since_the_gate_holds_limits_and_timeouts(case: Case) -> None:
+    batching = gate(case).dynamic_batching
+    assert not batching.HasField("default_queue_policy")
+    assert not batching.priority_queue_policy
 
 
 @pytest.mark.parametrize(

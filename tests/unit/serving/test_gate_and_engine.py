@@ -5,75 +5,23 @@ from __future__ import annotations
 import shutil
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import pytest
 
 from llmgate.client import Fault
 from llmgate.gate import Gate
-from llmgate.gate_metrics import GateMetrics
 from llmserving import engine_server
 from llmserving.engine import Output
-from llmserving.engine_metrics import EngineMetrics
-from llmserving.engine_server import EngineServer, remove_dead_instances
-from llmserving.metrics import MemoryMetrics
-from llmserving.parameters import MeetingPlace, Mode
+from llmserving.engine_server import remove_dead_instances
+from llmserving.parameters import Mode
 from llmserving.server_process import listens
 from llmserving.slots import Slots
 from tests.serving.clients import RecordingClient, meeting_place, prompt
-from tests.serving.paced.paced_engine import PacedEngine
+from tests.serving.stage import Stage, eventually
 
 pytestmark = pytest.mark.unit
-
-
-@dataclass
-class Stage:
-    """One service's gates and engines, and what they complained of."""
-
-    place: MeetingPlace
-    metrics: MemoryMetrics = field(default_factory=MemoryMetrics)
-    engine_metrics: MemoryMetrics = field(default_factory=MemoryMetrics)
-    failures: list[BaseException] = field(default_factory=list)
-    complaints: list[str] = field(default_factory=list)
-    go: threading.Event = field(default_factory=threading.Event)
-    engines: list[PacedEngine] = field(default_factory=list)
-    _stops: list[Callable[[], object]] = field(default_factory=list)
-
-    def engine(self, slots: int = 4, max_sequences: int = 4) -> EngineServer:
-        """One more engine instance. Its steps wait for `go`."""
-        engine = PacedEngine(max_sequences, sleep=lambda _: self._pace())
-        server = EngineServer(
-            engine,
-            self.place,
-            slots,
-            EngineMetrics(self.engine_metrics),
-            failed=self.failures.append,
-            gate_died=self.complaints.append,
-        )
-        server.start()
-        self.engines.append(engine)
-        self._stops.append(lambda: server.stop(5))
-        return server
-
-    def gate(self, mode: Mode = Mode.CONTINUOUS, engine_wait: float = 5) -> Gate:
-        """One more gate."""
-        gate = Gate(self.place, mode, GateMetrics(self.metrics), self.complaints.append, engine_wait=engine_wait)
-        gate.start()
-        self._stops.append(gate.close)
-        return gate
-
-    def close(self) -> None:
-        """Stops all."""
-        self.go.set()
-        for stop in reversed(self._stops):
-            stop()
-
-    def _pace(self) -> None:
-        assert self.go.wait(5)
-        time.sleep(0.0001)
 
 
 @pytest.fixture
@@ -83,13 +31,6 @@ def stage() -> Iterator[Stage]:
         made.go.set()
         yield made
         made.close()
-
-
-def eventually(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 5
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.001)
 
 
 @contextmanager

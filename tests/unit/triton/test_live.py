@@ -86,10 +86,10 @@ async def test_reloads_of_one_gate_never_overlap(client: TritonClient, triton: F
 
 async def test_the_gates_count_never_changes_in_place(client: TritonClient, triton: FakeTriton) -> None:
     triton.put(gate(5))
-    one = gate(5)
-    one.instance_group[0].count = 1
+    other = gate(5)
+    other.instance_group[0].count += 1
     with pytest.raises(LiveChangeError, match="the gate's count is fixed"):
-        await GateReloader(client, gone).reload(one)
+        await GateReloader(client, gone).reload(other)
     assert triton.load_calls == []
 
 

@@ -33,7 +33,10 @@ class RotaryScaling:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """What the Llama family differs in: sizes, biases, norms of queries and keys, tied embeddings."""
+    """What the Llama family differs in: sizes, biases, norms of queries and keys, windows, tied embeddings.
+
+    `windows` says for each layer how many tokens a token sees, itself included; None is all before it.
+    """
 
     vocab_size: int
     hidden_size: int
@@ -50,6 +53,7 @@ class ModelConfig:
     qkv_bias: bool
     output_bias: bool
     qk_norm: bool
+    windows: tuple[int | None, ...]
     dtype: str
 
     @property
@@ -91,7 +95,6 @@ class ModelConfig:
             )
         if raw.get("hidden_act", "silu") != "silu":
             raise ModelFormatError(f"activation {raw['hidden_act']!r} is not supported by the torch engine, silu is")
-        _refuse_sliding_window(raw)
         heads = int(raw["num_attention_heads"])
         bias = bool(raw.get("attention_bias", False))
         rope = raw.get("rope_parameters") or raw.get("rope_scaling") or {}
@@ -111,6 +114,7 @@ class ModelConfig:
             qkv_bias=family == "qwen2" or bias,
             output_bias=family == "llama" and bias,
             qk_norm=family == "qwen3",
+            windows=_windows(raw, family),
             dtype=str(raw.get("dtype") or raw.get("torch_dtype") or "float32"),
         )
 
@@ -130,11 +134,20 @@ def _rotary_scaling(rope: Mapping[str, Any]) -> RotaryScaling:
     )
 
 
-def _refuse_sliding_window(raw: Mapping[str, Any]) -> None:
+def _windows(raw: Mapping[str, Any], family: str) -> tuple[int | None, ...]:
+    """Each layer's sliding window, as transformers' configurations say it.
+
+    Mistral has it in all layers; Qwen only when `use_sliding_window` says so, from layer `max_window_layers` on or in
+    those that `layer_types` names; Llama never.
+    """
+    layers = int(raw["num_hidden_layers"])
     window = raw.get("sliding_window")
-    used = raw.get("use_sliding_window", True)
-    if window is not None and used and int(window) < int(raw["max_position_embeddings"]):
-        raise ModelFormatError(
-            f"attention with a sliding window of {window} is not supported by the torch engine: "
-            f"set spec.engine.backend to vllm"
-        )
+    if family == "llama" or window is None or not raw.get("use_sliding_window", family == "mistral"):
+        return (None,) * layers
+    if int(window) >= int(raw["max_position_embeddings"]):
+        return (None,) * layers
+    kinds = raw.get("layer_types")
+    if kinds is None:
+        first = 0 if family == "mistral" else int(raw.get("max_window_layers", layers))
+        kinds = ["sliding_attention" if layer >= first else "full_attention" for layer in range(layers)]
+    return tuple(int(window) if kind == "sliding_attention" else None for kind in kinds)

@@ -136,7 +136,8 @@ class TorchEngine:
 
     @torch.inference_mode()
     def _run(self, chunks: list[Chunk], giving: list[Sequence]) -> list[int]:
-        step = build_step(chunks, self._blocks.block_size, self._device, self._dtype)
+        windows = self._model.config.windows
+        step = build_step(chunks, self._blocks.block_size, self._device, self._dtype, windows)
         logits = self._model.forward(step, self._cache)
         return sample(logits, giving) if giving else []
 

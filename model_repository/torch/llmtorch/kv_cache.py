@@ -8,25 +8,54 @@ import torch
 from torch import Tensor
 
 from llmtorch.config import ModelConfig
+from llmtorch.float8 import FP8, SCALE_DTYPE, narrow, widen
 from llmtorch.options import EngineOptions, OptionError
 
 
 class LayerCache:
     """Keys and values of one layer, `[blocks, block_size, 2 * kv_heads, head_dim]`: of a token, all keys come first."""
 
-    def __init__(self, storage: Tensor) -> None:
-        self._blocks = storage
-        self._slots = storage.view(-1, *storage.shape[2:])
+    rounds = False
+
+    def __init__(self, blocks: Tensor) -> None:
+        self._blocks = blocks
+        self._slots = blocks.view(-1, *blocks.shape[2:])
 
     def write(self, kv: Tensor, slots: Tensor) -> None:
         """Stores keys and values `[T, 2 * kv_heads, head_dim]` of T tokens."""
         self._slots.index_copy_(0, slots, kv.to(self._slots.dtype))
 
-    def read(self, blocks: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Keys and values of all tokens of `blocks` `[n]`, each `[n * block_size, kv_heads, head_dim]`."""
-        found = self._blocks.index_select(0, blocks).flatten(0, 1).to(dtype)
-        keys, values = found.chunk(2, dim=1)
-        return keys, values
+    def read(self, blocks: Tensor, dtype: torch.dtype) -> Tensor:
+        """Keys and values of all tokens of `blocks` `[n]`, `[n * block_size, 2 * kv_heads, head_dim]`."""
+        return self._blocks.index_select(0, blocks).flatten(0, 1).to(dtype)
+
+
+class ScaledLayerCache:
+    """The same in FP8 (E4M3), with a scale for each head of each token.
+
+    Scales are powers of two: that moves the range and rounds nothing, and a code is half of a bfloat16 already.
+    """
+
+    rounds = True
+
+    def __init__(self, codes: Tensor, scales: Tensor) -> None:
+        """`codes` like a `LayerCache`'s blocks, bytes; `scales` `[blocks, block_size, 2 * kv_heads, 1]`, bfloat16."""
+        self._codes = codes
+        self._scales = scales
+
+    def write(self, kv: Tensor, slots: Tensor) -> None:
+        """Stores keys and values `[T, 2 * kv_heads, head_dim]` of T tokens."""
+        codes, scales = narrow(kv)
+        self._codes.view(-1, *self._codes.shape[2:]).index_copy_(0, slots, codes)
+        self._scales.view(-1, *self._scales.shape[2:]).index_copy_(0, slots, scales)
+
+    def read(self, blocks: Tensor, dtype: torch.dtype) -> Tensor:
+        """Keys and values of all tokens of `blocks` `[n]`, `[n * block_size, 2 * kv_heads, head_dim]`."""
+        codes, scales = (part.index_select(0, blocks).flatten(0, 1) for part in (self._codes, self._scales))
+        return widen(codes, scales, dtype)
+
+
+AnyLayerCache = LayerCache | ScaledLayerCache
 
 
 class KVCache:
@@ -39,13 +68,19 @@ class KVCache:
         self, config: ModelConfig, num_blocks: int, block_size: int, dtype: torch.dtype, device: torch.device
     ) -> None:
         shape = (config.num_layers, num_blocks, block_size, 2 * config.num_kv_heads, config.head_dim)
-        storage = torch.zeros(shape, dtype=dtype, device=device)
-        self.layers = tuple(LayerCache(storage[index]) for index in range(config.num_layers))
+        self.layers: tuple[AnyLayerCache, ...]
+        if dtype is FP8:
+            codes = torch.zeros(shape, dtype=torch.uint8, device=device)
+            scales = torch.ones((*shape[:-1], 1), dtype=SCALE_DTYPE, device=device)
+            self.layers = tuple(map(ScaledLayerCache, codes, scales))
+        else:
+            self.layers = tuple(map(LayerCache, torch.zeros(shape, dtype=dtype, device=device)))
 
 
 def block_bytes(config: ModelConfig, block_size: int, dtype: torch.dtype) -> int:
-    """Bytes of one block over all layers, keys and values."""
-    return 2 * config.num_layers * block_size * config.kv_size * dtype.itemsize
+    """Bytes of one block over all layers, keys and values, and of FP8 the scales."""
+    scale = SCALE_DTYPE.itemsize * config.num_kv_heads if dtype is FP8 else 0
+    return 2 * config.num_layers * block_size * (config.kv_size * dtype.itemsize + scale)
 
 
 def number_of_blocks(

@@ -12,6 +12,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from llmtorch.config import ModelConfig, ModelFormatError
+from llmtorch.float8 import FP8
 from llmtorch.model import CausalLM
 from llmtorch.options import EngineOptions, OptionError
 
@@ -53,7 +54,11 @@ def choose_kv_dtype(name: str, dtype: torch.dtype) -> torch.dtype:
     """The type of the KV cache; `Auto` is that of the model. Raises `OptionError` for one not supported."""
     if name in ("Auto", "auto"):
         return dtype
-    raise OptionError(f"KV cache dtype {name!r} is not supported by the torch engine: set spec.kvCache.dtype to Auto")
+    if name == "fp8_e4m3":
+        return FP8
+    raise OptionError(
+        f"KV cache dtype {name!r} is not supported by the torch engine: set spec.kvCache.dtype to Auto or fp8_e4m3"
+    )
 
 
 def load_model(options: EngineOptions, config: ModelConfig, max_length: int, device: torch.device) -> CausalLM:

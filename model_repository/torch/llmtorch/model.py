@@ -12,7 +12,7 @@ from torch.nn.functional import rms_norm, silu
 
 from llmtorch.attention import paged_attention
 from llmtorch.config import ModelConfig
-from llmtorch.kv_cache import KVCache, LayerCache
+from llmtorch.kv_cache import AnyLayerCache, KVCache
 from llmtorch.linear import Linear
 from llmtorch.rotary import Rotary, rotate_
 from llmtorch.step_batch import StepBatch
@@ -35,8 +35,9 @@ class RMSNorm:
 class Attention:
     """Grouped-query attention; query, key and value projections are one matrix."""
 
-    def __init__(self, config: ModelConfig, weights: Weights, prefix: str) -> None:
+    def __init__(self, config: ModelConfig, weights: Weights, prefix: str, window: int | None) -> None:
         self.config = config
+        self.window = window
         names = [f"{prefix}.{part}_proj" for part in "qkv"]
         # Taken out, so that the parts are freed layer by layer: a whole second copy would not fit beside the model.
         bias = torch.cat([weights.pop(f"{name}.bias") for name in names]) if config.qkv_bias else None
@@ -47,7 +48,7 @@ class Attention:
         self.k_norm = RMSNorm(weights[f"{prefix}.k_norm.weight"], config.norm_epsilon) if config.qk_norm else None
 
     def __call__(
-        self, x: Tensor, residual: Tensor, rotary: tuple[Tensor, Tensor], cache: LayerCache, step: StepBatch
+        self, x: Tensor, residual: Tensor, rotary: tuple[Tensor, Tensor], cache: AnyLayerCache, step: StepBatch
     ) -> Tensor:
         """X `[T, hidden]` -> its attention added to `residual`; the step's keys and values are in the cache after."""
         config = self.config
@@ -57,7 +58,7 @@ class Attention:
             queries.copy_(self.q_norm(queries))
             keys.copy_(self.k_norm(keys))
         rotate_(heads[:, : -config.num_kv_heads], *rotary)
-        out = paged_attention(queries, heads[:, config.num_heads :], cache, step)
+        out = paged_attention(queries, heads[:, config.num_heads :], cache, step, self.window)
         return self.output.plus(out, residual)
 
 
@@ -80,11 +81,11 @@ class Layer:
     def __init__(self, config: ModelConfig, weights: Weights, index: int) -> None:
         prefix = f"model.layers.{index}"
         self.attention_norm = RMSNorm(weights[f"{prefix}.input_layernorm.weight"], config.norm_epsilon)
-        self.attention = Attention(config, weights, f"{prefix}.self_attn")
+        self.attention = Attention(config, weights, f"{prefix}.self_attn", config.windows[index])
         self.feed_forward_norm = RMSNorm(weights[f"{prefix}.post_attention_layernorm.weight"], config.norm_epsilon)
         self.feed_forward = FeedForward(weights, f"{prefix}.mlp")
 
-    def __call__(self, x: Tensor, rotary: tuple[Tensor, Tensor], cache: LayerCache, step: StepBatch) -> Tensor:
+    def __call__(self, x: Tensor, rotary: tuple[Tensor, Tensor], cache: AnyLayerCache, step: StepBatch) -> Tensor:
         """X `[T, hidden]` -> the same shape."""
         x = self.attention(self.attention_norm(x), x, rotary, cache, step)
         return self.feed_forward(self.feed_forward_norm(x), x)

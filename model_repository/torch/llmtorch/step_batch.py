@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -20,7 +20,7 @@ class DecodeGroup:
     """Rows `start` to `end`, one token of a sequence each, whose contexts are of like length.
 
     `blocks` `[rows * n]` are the block tables, padded to the longest of the group, one after the other; `mask`
-    `[rows, 1, 1, n * block_size]` hides what is behind a sequence's own tokens.
+    `[rows, 1, 1, n * block_size]` hides what a row must not see.
     """
 
     start: int
@@ -31,10 +31,10 @@ class DecodeGroup:
 
 @dataclass(frozen=True)
 class Prefill:
-    """Several tokens of one sequence: rows `start` to `end` of the step, the last of its first `context` tokens.
+    """Several tokens of one sequence: rows `start` to `end` of the step.
 
-    `blocks` `[n]` are the blocks of that context. `mask` `[end - start, context]` lets a token see itself and what is
-    before it; None where the rows are the whole context, so that plain causality says the same.
+    They see `context` tokens from the first of `blocks` `[n]` on, themselves the last; `mask` `[end - start, context]`
+    says which of them sees what. It is None where the rows are the whole context and plain causality says the same.
     """
 
     start: int
@@ -45,71 +45,110 @@ class Prefill:
 
 
 @dataclass(frozen=True)
+class View:
+    """What the rows may attend to in layers of one window."""
+
+    groups: tuple[DecodeGroup, ...]
+    prefills: tuple[Prefill, ...]
+
+
+@dataclass(frozen=True)
 class StepBatch:
     """The tokens of one step end to end, T in all; rows of one token a sequence first, by length of context.
 
     `slots` are the places in the cache that the rows' keys and values go to. `last_rows` are the rows whose logits are
-    wanted, in the order of the chunks that give a token.
+    wanted, in the order of the chunks that give a token. `views` holds one for each window of the model.
     """
 
     token_ids: Tensor
     positions: Tensor
     slots: Tensor
     last_rows: Tensor
-    groups: tuple[DecodeGroup, ...]
-    prefills: tuple[Prefill, ...]
+    views: dict[int | None, View]
 
 
-def build_step(chunks: Sequence[Chunk], block_size: int, device: torch.device, dtype: torch.dtype) -> StepBatch:
-    """Lays out the chunks. `dtype` is that of the masks, the one attention computes in."""
+def build_step(
+    chunks: Sequence[Chunk],
+    block_size: int,
+    device: torch.device,
+    dtype: torch.dtype,
+    windows: Sequence[int | None] = (None,),
+) -> StepBatch:
+    """Lays out the chunks. `dtype` is that of the masks, the one attention computes in; `windows` those of layers."""
     decodes = sorted((c for c in chunks if c.count == 1), key=lambda chunk: chunk.sequence.num_computed)
     longer = [chunk for chunk in chunks if chunk.count > 1]
     token_ids: list[int] = []
     positions: list[int] = []
     slots: list[int] = []
     rows: dict[int, int] = {}
-    prefills: list[Prefill] = []
     for chunk in (*decodes, *longer):
         sequence, first = chunk.sequence, chunk.sequence.num_computed
-        context = first + chunk.count
-        row = len(token_ids)
-        token_ids += sequence.tokens[first:context]
-        positions += range(first, context)
-        slots += [sequence.blocks[p // block_size] * block_size + p % block_size for p in range(first, context)]
+        token_ids += sequence.tokens[first : first + chunk.count]
+        positions += range(first, first + chunk.count)
+        slots += [
+            sequence.blocks[p // block_size] * block_size + p % block_size for p in range(first, positions[-1] + 1)
+        ]
         rows[sequence.key] = len(token_ids) - 1
-        if chunk.count > 1:
-            blocks = torch.tensor(sequence.blocks[: -(-context // block_size)], device=device)
-            mask = None
-            if first:
-                mask = torch.ones(chunk.count, context, dtype=torch.bool, device=device).tril(first)
-            prefills.append(Prefill(row, len(token_ids), context, blocks, mask))
     last_rows = [rows[chunk.sequence.key] for chunk in chunks if chunk.gives_token]
+    layout = _Layout(block_size, device, dtype)
     return StepBatch(
         token_ids=torch.tensor(token_ids, device=device),
         positions=torch.tensor(positions, device=device),
         slots=torch.tensor(slots, device=device),
         last_rows=torch.tensor(last_rows, dtype=torch.long, device=device),
-        groups=tuple(decode_groups(decodes, block_size, device, dtype)),
-        prefills=tuple(prefills),
+        views={window: layout.view(decodes, longer, window) for window in set(windows)},
     )
 
 
-def decode_groups(
-    decodes: Sequence[Chunk], block_size: int, device: torch.device, dtype: torch.dtype
-) -> list[DecodeGroup]:
-    """Groups of the rows, which are sorted by length of context."""
-    lengths = [chunk.sequence.num_computed + 1 for chunk in decodes]
-    groups = []
-    for start, end in like_lengths([-(-length // block_size) for length in lengths]):
-        width = -(-lengths[end - 1] // block_size)
-        # Padded with the row's own first block: whatever another sequence holds cannot reach this one.
-        tables = [chunk.sequence.blocks[:width] for chunk in decodes[start:end]]
-        padded = [block for table in tables for block in table + table[:1] * (width - len(table))]
-        ends = torch.tensor(lengths[start:end], device=device)[:, None]
-        hidden = torch.arange(width * block_size, device=device) >= ends
-        mask = torch.zeros(hidden.shape, dtype=dtype, device=device).masked_fill_(hidden, float("-inf"))
-        groups.append(DecodeGroup(start, end, torch.tensor(padded, device=device), mask[:, None, None, :]))
-    return groups
+@dataclass(frozen=True)
+class _Layout:
+    block_size: int
+    device: torch.device
+    dtype: torch.dtype
+
+    def view(self, decodes: Sequence[Chunk], longer: Sequence[Chunk], window: int | None) -> View:
+        prefills, row = [], len(decodes)
+        for chunk in longer:
+            prefills.append(self.prefill(chunk, row, window))
+            row += chunk.count
+        return View(tuple(self.groups(decodes, window)), tuple(prefills))
+
+    def groups(self, decodes: Sequence[Chunk], window: int | None) -> list[DecodeGroup]:
+        """Groups of the rows, which are sorted by length of context."""
+        ends = [chunk.sequence.num_computed + 1 for chunk in decodes]
+        starts = [0 if window is None else max(0, end - window) for end in ends]
+        skipped = [start // self.block_size for start in starts]
+        widths = [-(-end // self.block_size) - skip for end, skip in zip(ends, skipped, strict=True)]
+        groups = []
+        for first, last in like_lengths(widths):
+            rows = range(first, last)
+            width = max(widths[first:last])
+            tables = [decodes[row].sequence.blocks[skipped[row] : skipped[row] + widths[row]] for row in rows]
+            # Padded with the row's own first block: whatever another sequence holds cannot reach this one.
+            padded = [block for table in tables for block in table + table[:1] * (width - len(table))]
+            tokens = torch.arange(width * self.block_size, device=self.device)
+            hidden = tokens >= self._column(ends[row] - skipped[row] * self.block_size for row in rows)
+            if window is not None:
+                hidden |= tokens < self._column(starts[row] - skipped[row] * self.block_size for row in rows)
+            mask = torch.zeros(hidden.shape, dtype=self.dtype, device=self.device).masked_fill_(hidden, float("-inf"))
+            groups.append(DecodeGroup(first, last, torch.tensor(padded, device=self.device), mask[:, None, None, :]))
+        return groups
+
+    def prefill(self, chunk: Chunk, row: int, window: int | None) -> Prefill:
+        first, end = chunk.sequence.num_computed, chunk.sequence.num_computed + chunk.count
+        skipped = 0 if window is None else max(0, first - window + 1) // self.block_size
+        context = end - skipped * self.block_size
+        blocks = torch.tensor(chunk.sequence.blocks[skipped : -(-end // self.block_size)], device=self.device)
+        mask = None
+        if first or (window is not None and end > window):
+            own = first - skipped * self.block_size
+            mask = torch.ones(chunk.count, context, dtype=torch.bool, device=self.device).tril_(own)
+            if window is not None:
+                mask.triu_(own - window + 1)
+        return Prefill(row, row + chunk.count, context, blocks, mask)
+
+    def _column(self, values: Iterable[int]) -> Tensor:
+        return torch.tensor(list(values), device=self.device)[:, None]
 
 
 def like_lengths(sizes: Sequence[int]) -> list[tuple[int, int]]:

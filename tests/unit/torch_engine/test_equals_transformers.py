@@ -15,7 +15,7 @@ from tests.unit.torch_engine.tiny import byte_tokenizer, engine_on, greedy, make
 pytestmark = pytest.mark.unit
 
 PROMPTS = ("Once upon a time", "a", "The quick brown fox jumps over the lazy dog", "1, 2, 3,", "äöü €", "x" * 50)
-FAMILIES = ("llama", "llama3", "mistral", "qwen2", "qwen3")
+FAMILIES = ("llama", "llama3", "mistral", "mistral-window", "qwen2", "qwen2-window", "qwen3")
 
 
 @cache
@@ -70,3 +70,10 @@ def test_a_sequence_that_joins_later_changes_nothing(tiny_llama: Path) -> None:
 def test_half_precision_runs(tiny_llama: Path) -> None:
     answers = run(engine_on(tiny_llama, dtype="bfloat16"), greedy(1, "Once"), greedy(2, "upon a"))
     assert [len(answers[key].tokens) for key in (1, 2)] == [12, 12]
+
+
+def test_a_cache_in_fp8_runs_and_does_not_depend_on_how_prompts_are_cut(tiny_llama: Path) -> None:
+    requests = [greedy(key, prompt) for key, prompt in enumerate(PROMPTS)]
+    whole = run(engine_on(tiny_llama, kv_dtype="fp8_e4m3"), *requests)
+    pieces = run(engine_on(tiny_llama, kv_dtype="fp8_e4m3", max_batch_tokens=7, cache_blocks=20), *requests)
+    assert {key: answer.tokens for key, answer in whole.items()} == {k: a.tokens for k, a in pieces.items()}

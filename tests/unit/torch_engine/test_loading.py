@@ -11,7 +11,7 @@ import torch
 
 from llmserving.parameters import Mode, ParameterError, Parameters
 from llmtorch.config import ModelConfig, ModelFormatError
-from llmtorch.kv_cache import host_memory, number_of_blocks
+from llmtorch.kv_cache import block_bytes, host_memory, number_of_blocks
 from llmtorch.loader import cpu_dtype, processor_count
 from llmtorch.options import EngineOptions, OptionError
 from tests.unit.torch_engine.tiny import engine_on, greedy, make_model, run, write_tokenizer
@@ -87,7 +87,6 @@ def test_a_folder_without_weights_says_so(folder: Path) -> None:
         ({"architectures": ["MambaForCausalLM"]}, "MambaForCausalLM.*LlamaForCausalLM"),
         ({"hidden_act": "gelu"}, "gelu"),
         ({"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e4}}, "yarn"),
-        ({"sliding_window": 64}, "sliding window of 64"),
         ({"num_hidden_layers": 3}, "model.layers.2"),
     ],
 )
@@ -100,7 +99,7 @@ def test_a_model_it_cannot_run_is_refused_in_words(fields: dict[str, object], wo
     ("options", "words"),
     [
         ({"dtype": "int4"}, "int4"),
-        ({"kv_dtype": "fp8_e4m3"}, "spec.kvCache.dtype"),
+        ({"kv_dtype": "fp8_e5m2"}, "spec.kvCache.dtype"),
         ({"device": "quantum"}, "quantum"),
     ],
 )
@@ -113,6 +112,12 @@ def test_the_cache_holds_every_sequence_at_its_longest_where_memory_allows(tiny_
     config = ModelConfig.load(tiny_llama)
     options = EngineOptions(tiny_llama, max_sequences=3, block_size=16)
     assert number_of_blocks(options, config, 100, torch.float32, torch.device("cpu")) == 3 * 7
+
+
+def test_a_cache_in_fp8_takes_half_of_one_in_bfloat16_and_its_scales(tiny_llama: Path) -> None:
+    config = ModelConfig.load(tiny_llama)
+    assert block_bytes(config, 16, torch.bfloat16) == 2 * 2 * 16 * 2 * 8 * 2
+    assert block_bytes(config, 16, torch.float8_e4m3fn) == 2 * 2 * 16 * 2 * (8 + 2)
 
 
 @pytest.mark.parametrize(

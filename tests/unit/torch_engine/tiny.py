@@ -66,8 +66,13 @@ def make_model(family: str) -> PreTrainedModel:
             return LlamaForCausalLM(LlamaConfig(**SIZES, attention_bias=True, rope_parameters=LLAMA3_ROPE))
         case "mistral":
             return MistralForCausalLM(MistralConfig(**SIZES, head_dim=16, sliding_window=None))
+        case "mistral-window":
+            return MistralForCausalLM(MistralConfig(**SIZES, head_dim=16, sliding_window=9))
         case "qwen2":
             return Qwen2ForCausalLM(Qwen2Config(**SIZES))
+        case "qwen2-window":
+            window: dict[str, Any] = {"use_sliding_window": True, "sliding_window": 10, "max_window_layers": 1}
+            return Qwen2ForCausalLM(Qwen2Config(**SIZES, **window))
         case "qwen3":
             return Qwen3ForCausalLM(Qwen3Config(**SIZES, head_dim=12))
     raise ValueError(family)

@@ -74,6 +74,13 @@ def test_replicas_that_do_not_serve_yet_go_first() -> None:
     assert [replica.name for replica in one.replicas] == ["replica-1"]
 
 
+def test_growing_sends_nobody_away() -> None:
+    one = plant(Knobs(replicas=3))
+    one.set_knobs(Knobs(replicas=4))
+    assert len(one.ready()) == 3
+    assert len(one.wanted()) == 4
+
+
 def test_a_delay_comes_with_a_reload_and_an_instance_in_place() -> None:
     one = plant()
     wanted = Knobs(max_queue_delay=timedelta(milliseconds=20), engine_instances=2)

@@ -218,7 +218,8 @@ class Plant:
             spread = 1.0 + self.times.cold_start_spread * float(np.clip(self._random.standard_normal(), -3, 3))
             self._create(ready=self.clock + self.schedule_delay + self.times.cold_start * spread)
         # Those that serve nobody yet go first, then the newest.
-        for one in sorted(present, key=lambda one: (one.ready, one.created), reverse=True)[: len(present) - count]:
+        newest = sorted(present, key=lambda one: (one.ready, one.created), reverse=True)
+        for one in newest[: max(0, len(present) - count)]:
             if one.is_ready(self.clock):
                 one.draining_since = self.clock
             else:

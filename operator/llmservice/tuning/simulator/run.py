@@ -118,11 +118,13 @@ def simulate(
     faults: Faults | None = None,
     events: Sequence[tuple[float, Event]] = (),
     record: bool = True,
+    scrape: float = SCRAPE,
     jit: bool | None = None,
 ) -> Run:
     """Plays `load` on replicas of `kind` under `controller`, from `knobs` on. `events` happen to the plant when due.
 
-    The same arguments give the same run. `record` keeps a `Window` for each look, which long runs can do without.
+    The same arguments give the same run. `scrape` may be longer for controllers that do not look at signals. `record`
+    keeps a `Window` for each look, which long runs can do without.
     """
     plant = Plant(kind, knobs, load, times=times, seed=seed, jit=jit)
     sensors = Sensors(plant, faults or Faults())
@@ -134,7 +136,7 @@ def simulate(
     while plant.clock < load.seconds:
         while pending and pending[0][0] <= plant.clock:
             pending.pop(0)[1](plant)
-        finished = plant.advance(min(load.seconds, plant.clock + SCRAPE))
+        finished = plant.advance(min(load.seconds, plant.clock + scrape))
         for rows in finished:
             judge.add(rows)
         if record:

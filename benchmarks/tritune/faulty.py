@@ -1,0 +1,130 @@
+"""W8: what the tuner does when measuring or acting fails. Nothing foolish, and soon back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from benchmarks.tritune.questions import CHAT, NORMAL, dynamic, tokens
+from llmservice.tuning.simulator.faults import (
+    Between,
+    ClockSkew,
+    CounterReset,
+    MissingScrapes,
+    OtherWriter,
+    Outage,
+    StalePod,
+    drift,
+    failing_reloads,
+    no_node,
+    written_by_other,
+)
+from llmservice.tuning.simulator.kinds import DYNAMIC
+from llmservice.tuning.simulator.load import Load, RateSeries, load_of, renewal
+from llmservice.tuning.simulator.question import Question
+from llmservice.tuning.simulator.run import Event, Run, Tuner, simulate
+from llmservice.tuning.simulator.sensors import Faults
+
+BEGIN: Final = 5400.0
+END: Final = 7200.0
+SECONDS: Final = 10800.0
+WINDOW: Final = 30.0
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault from `BEGIN` on. `measuring` ones must cause no scale-down and no reload while they last."""
+
+    name: str
+    faults: Callable[[], Faults]
+    events: Sequence[tuple[float, Event]] = ()
+    end: float = END
+    measuring: bool = True
+    factors: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    """Load before, during and after, relative."""
+
+
+FAULTS: Final = (
+    Fault("counter reset", lambda: CounterReset(BEGIN, SECONDS), end=BEGIN + 300),
+    Fault("20 % of scrapes missing", lambda: MissingScrapes(BEGIN, END)),
+    Fault("Prometheus away for 5 min", lambda: Outage(BEGIN, BEGIN + 300), end=BEGIN + 300),
+    Fault("Prometheus away for 30 min", lambda: Outage(BEGIN, END)),
+    Fault("stale pod series", lambda: StalePod(BEGIN, BEGIN + 600), end=BEGIN + 600),
+    Fault("clock skew", lambda: ClockSkew(BEGIN, END)),
+    Fault("reload fails", Faults, ((BEGIN, failing_reloads(True)), (END, failing_reloads(False))), measuring=False),
+    Fault(
+        "pod pending for 20 min",
+        Faults,
+        ((BEGIN, no_node(1200.0)), (END, no_node(0.0))),
+        measuring=False,
+        factors=(1, 1.8, 1.8),
+    ),
+    Fault("steps 30 % slower", Faults, ((BEGIN, drift(1.3)),), measuring=False),
+    Fault("no traffic for an hour", Faults, (), measuring=False, factors=(1.0, 0.0, 1.0)),
+    Fault(
+        "another writer of replicas",
+        lambda: OtherWriter(BEGIN, END),
+        ((BEGIN + 60, written_by_other(5)), (BEGIN + 600, written_by_other(3))),
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Faulted:
+    """What happened while it lasted, and after."""
+
+    name: str
+    measuring: bool
+    scale_downs: int
+    reloads: int
+    windows_to_recover: int
+    """From the end of the fault until p99 stays within the objective, beyond a cold start where one is needed."""
+    dropped: int
+    run: Run
+
+
+def faulted(fault: Fault, seed: int, *, continuous: bool = False) -> Faulted:
+    """Plays it on three replicas' worth of load."""
+    random = np.random.default_rng([seed, 25])
+    base = 15.0 if continuous else 1.9 * DYNAMIC.capacity
+    before, during, after = fault.factors
+    moments = np.arange(0.0, SECONDS, WINDOW)
+    factors = np.where(moments < BEGIN, before, np.where(moments < fault.end, during, after))
+    load: Load = load_of(renewal(RateSeries(base * factors, WINDOW), random), SECONDS, random)
+    question: Question = tokens(load, CHAT, seed=seed) if continuous else dynamic(load, NORMAL, seed=seed)
+    controller = Tuner(question.settings)
+    faults = fault.faults()
+    run = simulate(
+        question.kind,
+        load,
+        controller,
+        question.objectives,
+        question.first_knobs(4),
+        times=question.times,
+        seed=seed,
+        faults=faults,
+        events=fault.events,
+    )
+    begin, end = (faults.start, min(fault.end, faults.end)) if isinstance(faults, Between) else (BEGIN, fault.end)
+    acted = [(at, decision) for at, _, decision in controller.decisions if begin < at <= end + WINDOW]
+    actions = [action for _, decision in acted for action in decision.actions]
+    slow = [
+        window.end
+        for window in run.windows
+        if window.end > end + WINDOW
+        and any(not p99 <= one.seconds for p99, one in zip(window.p99, question.objectives, strict=True))
+    ]
+    lead = 0.0 if fault.measuring else question.times.cold_start * 1.2
+    late = max(0.0, slow[-1] - end - lead) if slow else 0.0
+    return Faulted(
+        name=fault.name,
+        measuring=fault.measuring,
+        scale_downs=sum(action.knob.value == "replicas" and action.new < action.old for action in actions),
+        reloads=sum(action.knob.value == "maxQueueDelay" for action in actions),
+        windows_to_recover=int(np.ceil(late / WINDOW)),
+        dropped=run.tally.dropped_by_scaling,
+        run=run,
+    )

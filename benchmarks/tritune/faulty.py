@@ -18,8 +18,8 @@ from llmservice.tuning.simulator.faults import (
     Outage,
     StalePod,
     drift,
-    failing_reloads,
     no_node,
+    reloads_fail,
     written_by_other,
 )
 from llmservice.tuning.simulator.kinds import DYNAMIC
@@ -54,7 +54,12 @@ FAULTS: Final = (
     Fault("Prometheus away for 30 min", lambda: Outage(BEGIN, END)),
     Fault("stale pod series", lambda: StalePod(BEGIN, BEGIN + 600), end=BEGIN + 600),
     Fault("clock skew", lambda: ClockSkew(BEGIN, END)),
-    Fault("reload fails", Faults, ((BEGIN, failing_reloads(True)), (END, failing_reloads(False))), measuring=False),
+    Fault(
+        "reload fails",
+        Faults,
+        ((BEGIN, reloads_fail(failing=True)), (END, reloads_fail(failing=False))),
+        measuring=False,
+    ),
     Fault(
         "pod pending for 20 min",
         Faults,

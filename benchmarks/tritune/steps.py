@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.tritune.exhaustive import every, measure
 from benchmarks.tritune.exhaustive import best as best_setting
+from benchmarks.tritune.exhaustive import every, measure
 from benchmarks.tritune.played import reversals
 from benchmarks.tritune.questions import NORMAL, dynamic
 from llmservice.tuning.simulator.kinds import DYNAMIC

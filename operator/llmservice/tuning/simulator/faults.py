@@ -125,7 +125,7 @@ def no_node(seconds: float) -> Callable[[Plant], None]:
     return happen
 
 
-def failing_reloads(failing: bool) -> Callable[[Plant], None]:
+def reloads_fail(*, failing: bool) -> Callable[[Plant], None]:
     """Reloads of the gate fail from now on, for want of memory, or no longer."""
 
     def happen(plant: Plant) -> None:

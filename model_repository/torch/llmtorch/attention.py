@@ -35,7 +35,7 @@ def _decode(q: Tensor, cache: AnyLayerCache, group: DecodeGroup) -> Tensor:
     batch, heads, dim = q.shape
     kv = cache.read(group.blocks, q.dtype)
     kv_heads = kv.shape[1] // 2
-    k, v = kv.view(batch, -1, 2 * kv_heads, dim).transpose(1, 2).split(kv_heads, dim=1)
+    k, v = kv.view(batch, -1, 2 * kv_heads, dim).transpose(1, 2).chunk(2, dim=1)
     grouped = q.reshape(batch, kv_heads, heads // kv_heads, dim)
     return scaled_dot_product_attention(grouped, k, v, attn_mask=group.mask).reshape(batch, heads * dim)
 
@@ -48,7 +48,7 @@ def _prefill(q: Tensor, kv: Tensor, cache: AnyLayerCache, prefill: Prefill) -> T
     kv_heads = kv.shape[1] // 2
     if prefill.mask is not None or cache.rounds:
         kv = cache.read(prefill.blocks, q.dtype)[: prefill.context]
-    k, v = kv.transpose(0, 1)[None].split(kv_heads, dim=1)
+    k, v = kv.transpose(0, 1)[None].chunk(2, dim=1)
     out = scaled_dot_product_attention(
         q.transpose(0, 1)[None],
         k,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -65,13 +66,16 @@ class Parameters:
             raise self._error(key, f"must be at least {minimum}, not {value}")
         return value
 
-    def number(self, key: str, default: float | None = None) -> float:
-        """A decimal number."""
+    def number(self, key: str, default: float | None = None, minimum: float = -math.inf) -> float:
+        """A decimal number of at least `minimum`."""
         text = self.text(key, None if default is None else str(default))
         try:
-            return float(text)
+            value = float(text)
         except ValueError:
             raise self._error(key, f"must be a number, not {text!r}") from None
+        if not minimum <= value < math.inf:
+            raise self._error(key, f"must be at least {minimum:g}, not {text}")
+        return value
 
     def flag(self, key: str, default: bool | None = None) -> bool:
         """`true` or `false`."""

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-import heapq
-import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 
-from llmserving.engine import EngineStatus, FinishReason, Output, Request, SamplingParameters
+from llmserving.engine import EngineStatus, FinishReason, Output, Request
+from llmserving.parameters import Mode
+from llmtorch.answer import Answer, Group
 from llmtorch.block_manager import BlockManager
 from llmtorch.config import ModelConfig
+from llmtorch.deadlines import Deadlines
+from llmtorch.intake import Intake, RequestError
 from llmtorch.kv_cache import KVCache, number_of_blocks
 from llmtorch.loader import choose_device, choose_kv_dtype, load_model, processor_count
 from llmtorch.options import EngineOptions
-from llmtorch.sampler import sample
+from llmtorch.prefill_pace import PrefillPace
+from llmtorch.sampler import Chosen, sample
 from llmtorch.scheduler import Chunk, Scheduler
-from llmtorch.sequence import Sequence
 from llmtorch.step_batch import build_step
-from llmtorch.stop_strings import StopStrings
-from llmtorch.tokenizer import Detokenizer, TextTokenizer, end_tokens
-
-PENALTIES = ("repetition_penalty", "presence_penalty", "frequency_penalty")
-
-
-class RequestError(ValueError):
-    """A request that cannot be served; the message says why and what to send instead."""
+from llmtorch.tokenizer import TextTokenizer, end_tokens
 
 
 class TorchEngine:
@@ -39,6 +35,7 @@ class TorchEngine:
     def __init__(self, options: EngineOptions, clock: Callable[[], float] = time.monotonic) -> None:
         torch.set_num_threads(options.threads or processor_count())
         self._options = options
+        self._clock = clock
         self._device = choose_device(options.device)
         config = ModelConfig.load(options.model_path)
         self.max_length = min(options.max_length or config.max_length, config.max_length)
@@ -47,16 +44,26 @@ class TorchEngine:
         kv_dtype = choose_kv_dtype(options.kv_dtype, self._dtype)
         num_blocks = number_of_blocks(options, config, self.max_length, kv_dtype, self._device)
         self._cache = KVCache(config, num_blocks, options.block_size, kv_dtype, self._device)
-        self._blocks = BlockManager(num_blocks, options.block_size)
-        self._scheduler = Scheduler(self._blocks, options.sequences, options.token_budget)
-        self._tokenizer = TextTokenizer.load(options.model_path, options.chat_template)
-        self._end_tokens = end_tokens(options.model_path, self._tokenizer)
-        self._live: dict[int, Sequence] = {}
-        self._answers: list[Output] = []
-        self._deadlines: list[tuple[float, int, Sequence]] = []
-        self._clock = clock
-        self._arrivals = 0
+        self._blocks = BlockManager(num_blocks, options.block_size, prefix_caching=options.prefix_caching)
+        self._limits = options.limits()
+        self._scheduler = Scheduler(self._blocks, self._limits)
+        self._pace = PrefillPace()
+        tokenizer = TextTokenizer.load(options.model_path, options.chat_template)
+        self._intake = Intake(
+            tokenizer=tokenizer,
+            end_tokens=end_tokens(options.model_path, tokenizer),
+            vocabulary=config.vocab_size,
+            max_length=self.max_length,
+            capacity_tokens=self._blocks.capacity_tokens,
+            aging_seconds=options.aging_seconds,
+            levels=options.mode is Mode.CONTINUOUS,
+        )
+        self._groups: dict[int, Group] = {}
+        self._answers: dict[int, Answer] = {}  # by the key of their sequence
+        self._deadlines = Deadlines()
+        self._ended: list[Output] = []
         self._step_sequences = 0
+        self._queue_seconds: tuple[float, ...] = ()
 
     def add(self, request: Request) -> None:
         """Takes a request into the waiting line; one that cannot be served is answered by the next `step`.
@@ -65,188 +72,165 @@ class TorchEngine:
         """
         batch = self._batch_of(request)
         try:
-            sequence = self._sequence(request, batch)
+            self._refuse_taken(request.key)
+            group = self._intake.group(request, self._clock(), batch)
         except Exception as error:
             if batch is not None:
                 self._scheduler.expect(batch, request.batch_size)
             if not isinstance(error, RequestError):
                 raise
             refused = Output(request.key, finish_reason=FinishReason.ERROR, error=str(error), invalid=True)
-            self._answers.append(refused)
+            self._ended.append(refused)
             return
-        self._live[request.key] = sequence
-        self._scheduler.add(sequence, request.batch_size)
-        if request.deadline is not None:
-            heapq.heappush(self._deadlines, (request.deadline, sequence.arrival, sequence))
+        self._groups[request.key] = group
+        self._deadlines.add(group)
+        (answer,) = group.live
+        self._answers[answer.sequence.key] = answer
+        self._scheduler.add(answer.sequence, request.batch_size)
 
     def cancel(self, key: int) -> None:
         """Ends a request at once and frees its blocks; the next `step` says so."""
-        sequence = self._live.get(key)
-        if sequence is not None:
-            self._answers.append(self._finish(sequence, FinishReason.CANCELLED))
+        group = self._groups.get(key)
+        if group is not None:
+            self._ended.append(self._abort(group, FinishReason.CANCELLED))
 
     def has_work(self) -> bool:
         """Whether `step` would do anything: sequences to run, answers to give, or deadlines that passed."""
-        overdue = bool(self._deadlines) and self._deadlines[0][0] <= self._clock()
-        return bool(self._answers) or overdue or self._scheduler.has_work()
+        return bool(self._ended) or self._deadlines.passed(self._clock()) or self._scheduler.has_work()
 
     def step(self) -> list[Output]:
         """One iteration of the model over what the scheduler chose."""
-        self._end_overdue()
-        outputs, self._answers = self._answers, []
+        started = self._clock()
+        for group in self._deadlines.overdue(started):
+            self._ended += self._expire(group)
+        outputs, self._ended = self._ended, []
         chunks = self._scheduler.schedule()
         self._step_sequences = len(chunks)
+        self._count_started(chunks, started)
         if not chunks:
             return outputs
-        giving = [chunk.sequence for chunk in chunks if chunk.gives_token]
+        answers = [self._answers[chunk.sequence.key] for chunk in chunks]
+        giving = [answer for answer, chunk in zip(answers, chunks, strict=True) if chunk.gives_token]
         try:
-            tokens = self._run(chunks, giving)
+            chosen = self._run(chunks, giving)
         except torch.AcceleratorError:
             raise  # the device is lost, and with it every sequence
-        except RuntimeError as error:  # out of memory, mostly: these sequences cannot go on, others can
+        except RuntimeError as error:  # out of memory, mostly: these requests cannot go on, others can
             failed = f"the model failed in this step: {str(error).splitlines()[0]}"
-            return outputs + [self._finish(c.sequence, FinishReason.ERROR, error=failed) for c in chunks]
-        for chunk in chunks:
-            chunk.sequence.num_computed += chunk.count
-        outputs += [self._advance(sequence, token) for sequence, token in zip(giving, tokens, strict=True)]
+            groups = {answer.group.request.key: answer.group for answer in answers}
+            return outputs + [self._abort(group, FinishReason.ERROR, failed) for group in groups.values()]
+        self._scheduler.advance(chunks)
+        for answer in giving:
+            self._begin_others(answer.group)
+        outputs += [self._take(answer, one) for answer, one in zip(giving, chosen, strict=True)]
+        self._learn_pace(chunks, self._clock() - started)
         return outputs
-
-    def _end_overdue(self) -> None:
-        now = self._clock()
-        while self._deadlines and self._deadlines[0][0] <= now:
-            _, _, sequence = heapq.heappop(self._deadlines)
-            if self._live.get(sequence.key) is sequence:
-                self._answers.append(self._finish(sequence, FinishReason.DEADLINE, flush=True))
 
     def close(self) -> None:
         """Forgets everything; the memory goes with the engine."""
-        for sequence in list(self._live.values()):
-            self._finish(sequence, FinishReason.CANCELLED)
-        self._answers.clear()
+        for group in list(self._groups.values()):
+            self._abort(group, FinishReason.CANCELLED)
+        self._ended.clear()
         del self._model, self._cache
 
     def status(self) -> EngineStatus:
-        """Sequences waiting and running, blocks in use, and sequences of the last step."""
+        """Sequences waiting and running, blocks in use, and what the last step was."""
         return EngineStatus(
             waiting=len(self._scheduler.waiting),
             running=len(self._scheduler.running),
             kv_cache_usage=1.0 - self._blocks.num_free / self._blocks.num_blocks,
             batch_size=self._step_sequences,
+            queue_seconds=self._queue_seconds,
+            preemptions=self._scheduler.num_preemptions,
+            prefix_cache_queries=self._scheduler.num_prefix_queries,
+            prefix_cache_hits=self._scheduler.num_prefix_hits,
         )
 
     @torch.inference_mode()
-    def _run(self, chunks: list[Chunk], giving: list[Sequence]) -> list[int]:
+    def _run(self, chunks: list[Chunk], giving: list[Answer]) -> list[Chosen]:
         windows = self._model.config.windows
         step = build_step(chunks, self._blocks.block_size, self._device, self._dtype, windows)
         logits = self._model.forward(step, self._cache)
-        return sample(logits, giving) if giving else []
+        return sample(logits, [answer.choosing for answer in giving]) if giving else []
 
-    def _advance(self, sequence: Sequence, token: int) -> Output:
-        """Appends a sampled token; text of the tokens that end an answer is not shown."""
-        sequence.tokens.append(token)
-        ends = token in sequence.sampling.stop_token_ids
-        if token in self._end_tokens and not sequence.sampling.ignore_eos:
-            ends = True
-        text, stopped = "", False
-        if not ends:
-            text, stopped = sequence.stop_strings.push(sequence.detokenizer.push(token))
-        if ends or stopped:
-            return self._finish(sequence, FinishReason.STOP, text, (token,), flush=not stopped)
-        if sequence.num_output >= sequence.max_tokens:
-            return self._finish(sequence, FinishReason.LENGTH, text, (token,), flush=True)
-        return Output(sequence.key, text, (token,))
+    def _begin_others(self, group: Group) -> None:
+        """Once a prompt is in the cache, the request's other answers find it there."""
+        batch = self._batch_of(group.request)
+        for index in group.unborn:
+            answer = self._intake.answer(group, index, batch)
+            self._answers[answer.sequence.key] = answer
+            self._scheduler.join(answer.sequence, group.request.batch_size)
+        group.unborn.clear()
 
-    def _finish(
-        self,
-        sequence: Sequence,
-        reason: FinishReason,
-        text: str = "",
-        token_ids: tuple[int, ...] = (),
-        *,
-        flush: bool = False,
-        error: str = "",
-    ) -> Output:
-        del self._live[sequence.key]
-        self._scheduler.remove(sequence)
-        if flush:
-            shown, stopped = sequence.stop_strings.push(sequence.detokenizer.flush())
-            text += shown if stopped else shown + sequence.stop_strings.flush()
-        return Output(
-            sequence.key,
-            text,
-            token_ids,
+    def _take(self, answer: Answer, chosen: Chosen) -> Output:
+        output, reason = answer.take(chosen)
+        return output if reason is None else self._finish(answer, reason, output)
+
+    def _finish(self, answer: Answer, reason: FinishReason, output: Output) -> Output:
+        """Ends one answer; its last output is `output` with the reason and the counts."""
+        self._scheduler.remove(answer.sequence)
+        del self._answers[answer.sequence.key]
+        answer.group.live.remove(answer)
+        self._forget_if_done(answer.group)
+        return replace(
+            output,
             finish_reason=reason,
-            num_input_tokens=sequence.num_prompt,
-            num_output_tokens=sequence.num_output,
+            num_input_tokens=answer.sequence.num_prompt,
+            num_output_tokens=answer.sequence.num_output,
+            unfinished=answer.group.unfinished,
+        )
+
+    def _expire(self, group: Group) -> list[Output]:
+        """Ends every answer of a request with what it has."""
+        self._begin_others(group)
+        return [
+            self._finish(answer, FinishReason.DEADLINE, Output(group.request.key, answer.rest(), index=answer.index))
+            for answer in list(group.live)
+        ]
+
+    def _abort(self, group: Group, reason: FinishReason, error: str = "") -> Output:
+        """Ends a request without its answers."""
+        length = sum(answer.sequence.num_output for answer in group.live)
+        group.unborn.clear()
+        for answer in group.live:
+            self._scheduler.remove(answer.sequence)
+            del self._answers[answer.sequence.key]
+        group.live.clear()
+        self._forget_if_done(group)
+        return Output(
+            group.request.key,
+            finish_reason=reason,
+            num_input_tokens=len(group.prompt),
+            num_output_tokens=length,
             error=error,
         )
+
+    def _forget_if_done(self, group: Group) -> None:
+        if not group.unfinished:
+            del self._groups[group.request.key]
+            self._deadlines.forget(group)
+
+    def _refuse_taken(self, key: int) -> None:
+        if key in self._groups:
+            self.cancel(key)
+            raise RequestError(f"key {key} is taken by a live request: both are ended")
 
     def _batch_of(self, request: Request) -> int | None:
         """Only run-to-completion modes know batches."""
         return request.batch if self._options.mode.runs_batches else None
 
-    def _sequence(self, request: Request, batch: int | None) -> Sequence:
-        if request.key in self._live:
-            self.cancel(request.key)
-            raise RequestError(f"key {request.key} is taken by a live request: both are ended")
-        sampling = request.sampling
-        check_sampling(sampling)
-        tokens = self._encode(request)
-        room = min(self.max_length, self._blocks.capacity_tokens) - len(tokens)
-        if room < 1:
-            raise RequestError(self._too_long(len(tokens)))
-        self._arrivals += 1
-        return Sequence(
-            key=request.key,
-            arrival=self._arrivals,
-            tokens=tokens,
-            num_prompt=len(tokens),
-            max_tokens=min(sampling.max_tokens, room),
-            sampling=sampling,
-            batch=batch,
-            rng=random.Random(sampling.seed),  # noqa: S311 -- sampling, not a secret
-            detokenizer=Detokenizer(self._tokenizer),
-            stop_strings=StopStrings(sampling.stop),
-        )
+    def _count_started(self, chunks: list[Chunk], now: float) -> None:
+        fresh = {}
+        for chunk in chunks:
+            group = self._answers[chunk.sequence.key].group
+            if not group.started:
+                group.started = True
+                fresh[group.arrival] = now - group.arrived
+        self._queue_seconds = tuple(fresh.values())
 
-    def _encode(self, request: Request) -> list[int]:
-        if (request.prompt is None) == (request.messages is None):
-            raise RequestError("send exactly one of text_input and messages")
-        try:
-            if request.messages is not None:
-                tokens = self._tokenizer.encode_chat(request.messages)
-            else:
-                tokens = self._tokenizer.encode(request.prompt or "")
-        except (ValueError, TypeError) as error:
-            raise RequestError(str(error)) from error
-        if not tokens:
-            raise RequestError("the prompt is empty: send at least one token")
-        return tokens
-
-    def _too_long(self, count: int) -> str:
-        if count >= self.max_length:
-            return (
-                f"the prompt has {count} tokens; with at least one token of answer the longest this service takes is "
-                f"{self.max_length - 1} (spec.model.maxLength {self.max_length}): send a shorter one"
-            )
-        return (
-            f"the prompt has {count} tokens and the KV cache holds {self._blocks.capacity_tokens}: "
-            "send a shorter one, or give the engine more memory (spec.kvCache.memoryPercent)"
-        )
-
-
-def check_sampling(sampling: SamplingParameters) -> None:
-    """Raises `RequestError` for parameters outside their bounds."""
-    bounds = (
-        (sampling.max_tokens >= 1, f"max_tokens is {sampling.max_tokens}: send a whole number from 1"),
-        (0.0 <= sampling.temperature < float("inf"), f"temperature is {sampling.temperature}: send a number from 0"),
-        (0.0 < sampling.top_p <= 1.0, f"top_p is {sampling.top_p}: send a number above 0, at most 1"),
-        (sampling.top_k >= 0, f"top_k is {sampling.top_k}: send 0 (off) or a whole number from 1"),
-        (all(sampling.stop), "stop holds an empty string: leave it out"),
-    )
-    for holds, message in bounds:
-        if not holds:
-            raise RequestError(message)
-    for name in ("n", "min_p", "min_tokens", "logit_bias", "logprobs", *PENALTIES):
-        if getattr(sampling, name) != getattr(SamplingParameters(), name):
-            raise RequestError(f"{name}: the torch engine does not know it in this version: leave it out")
+    def _learn_pace(self, chunks: list[Chunk], seconds: float) -> None:
+        """Bounds what prompts may add to the steps of those that decode, unless the options do."""
+        if self._options.max_prefill_tokens is None:
+            decodes = sum(chunk.count == 1 for chunk in chunks)
+            self._pace.observe(decodes, sum(chunk.count for chunk in chunks) - decodes, seconds)
+            self._limits.mixed_prefill_tokens = self._pace.limit()

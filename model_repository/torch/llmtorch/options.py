@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from llmserving.parameters import Mode, Parameters
+from llmtorch.scheduler import Limits
 
 DEFAULT_MAX_SEQUENCES = 16
 DEFAULT_MAX_BATCH_TOKENS = 2048
 BLOCK_SIZE = 16
+DEFAULT_AGING_SECONDS = 10.0
 
 
 class OptionError(ValueError):
@@ -22,6 +24,10 @@ class EngineOptions:
 
     `max_length` None is what the model says. `memory_percent` bounds weights plus KV cache, in percent of the memory of
     the device. `cache_blocks` overrides the size that follows from it. `threads` None is one per core.
+
+    A step computes at most `max_prefill_sequences` prompts (None: any number), and beside answers at most
+    `max_prefill_tokens` of their tokens (None: as many as make it take no longer than two steps without). Waiting
+    `aging_seconds` weighs as much as one level of priority.
     """
 
     model_path: Path
@@ -37,6 +43,10 @@ class EngineOptions:
     device: str = "auto"
     threads: int | None = None
     chat_template: str | None = None
+    prefix_caching: bool = True
+    max_prefill_sequences: int | None = None
+    max_prefill_tokens: int | None = None
+    aging_seconds: float = DEFAULT_AGING_SECONDS
 
     @property
     def sequences(self) -> int:
@@ -47,6 +57,10 @@ class EngineOptions:
     def token_budget(self) -> int:
         """Tokens of one step. A step takes at least one token of every running sequence."""
         return max(self.max_batch_tokens, self.sequences)
+
+    def limits(self) -> Limits:
+        """What the scheduler puts into one step."""
+        return Limits(self.sequences, self.token_budget, self.max_prefill_sequences, self.max_prefill_tokens)
 
     @classmethod
     def from_parameters(cls, parameters: Parameters, device: str = "auto") -> EngineOptions:
@@ -68,4 +82,8 @@ class EngineOptions:
             device=parameters.text("device", device),
             threads=count("threads"),
             chat_template=parameters.text("chat_template", "") or None,
+            prefix_caching=parameters.flag("prefix_caching", default=True),
+            max_prefill_sequences=count("max_prefill_sequences"),
+            max_prefill_tokens=count("max_prefill_tokens"),
+            aging_seconds=parameters.number("aging_seconds", DEFAULT_AGING_SECONDS, minimum=0.0),
         )

@@ -53,6 +53,10 @@ class TextTokenizer:
         """Text of `ids` without special tokens."""
         return str(self._tokenizer.decode(ids, skip_special_tokens=True))
 
+    def token_text(self, token: int) -> str:
+        """Text of one token by itself, a special one's name too."""
+        return str(self._tokenizer.decode([token], skip_special_tokens=False))
+
     def token_id(self, token: str) -> int | None:
         """The number of a token, None when there is no such token."""
         found = self._tokenizer.token_to_id(token)

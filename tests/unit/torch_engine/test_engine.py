@@ -282,4 +282,6 @@ def test_whatever_comes_is_answered_once_and_leaves_nothing_behind(mode: Mode, t
     assert len(answers) == sent
     status = engine.status()
     assert (status.waiting, status.running, status.kv_cache_usage) == (0, 0, 0.0)
-    assert not engine._scheduler._batches
+    assert not engine._scheduler._batches._batches
+    assert not engine._groups
+    assert not engine._answers

@@ -4,232 +4,297 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence as Items
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llmserving.engine import SamplingParameters
-from llmtorch.block_manager import BlockManager
-from llmtorch.chat import ChatTemplate
-from llmtorch.scheduler import Chunk, Scheduler
-from llmtorch.sequence import Sequence
-from llmtorch.stop_strings import StopStrings
-from llmtorch.tokenizer import Detokenizer, TextTokenizer
-from tests.unit.torch_engine.tiny import byte_tokenizer
+from llmtorch.scheduler import Limits
+from tests.unit.torch_engine.scheduling import AGING, BLOCK, World, check_blocks, sequence
 
 pytestmark = pytest.mark.unit
 
-TOKENIZER = TextTokenizer(byte_tokenizer(), ChatTemplate(None, {}))
-BLOCK = 4
 LONGEST = 40
-
-JOBS = st.lists(st.tuples(st.integers(0, 4), st.integers(1, 30), st.integers(1, 10)), min_size=1, max_size=12)
-"""Requests as (steps after the one before, tokens of prompt, tokens of answer)."""
-
-
-def sequence(key: int, prompt: int, answer: int = 1, batch: int | None = None) -> Sequence:
-    return Sequence(
-        key=key,
-        arrival=key,
-        tokens=[0] * prompt,
-        num_prompt=prompt,
-        max_tokens=answer,
-        sampling=SamplingParameters(),
-        batch=batch,
-        rng=random.Random(0),
-        detokenizer=Detokenizer(TOKENIZER),
-        stop_strings=StopStrings(()),
-    )
-
-
-def scheduler(*, blocks: int = 1000, max_sequences: int = 4, token_budget: int = 16) -> Scheduler:
-    return Scheduler(BlockManager(blocks, BLOCK), max_sequences, token_budget)
-
-
-def compute(scheduler: Scheduler, chunks: Items[Chunk]) -> None:
-    """What the engine does with the chunks: tokens are computed, one is sampled, answers end."""
-    giving = [chunk.sequence for chunk in chunks if chunk.gives_token]
-    for chunk in chunks:
-        chunk.sequence.num_computed += chunk.count
-    for one in giving:
-        one.tokens.append(0)
-        if one.num_output == one.max_tokens:
-            scheduler.remove(one)
-
-
-def check(scheduler: Scheduler, chunks: Items[Chunk], max_sequences: int, token_budget: int) -> None:
-    everyone = [*scheduler.running, *scheduler.waiting]
-    taken = [block for one in everyone for block in one.blocks]
-    assert len(set(taken)) == len(taken)
-    assert len(taken) + scheduler.blocks.num_free == scheduler.blocks.num_blocks
-    assert sum(chunk.count for chunk in chunks) <= token_budget
-    assert len(scheduler.running) <= max_sequences
-    assert len({id(chunk.sequence) for chunk in chunks}) == len(chunks)
-    assert all(chunk.sequence in scheduler.running for chunk in chunks)
-    for chunk in chunks:
-        assert 1 <= chunk.count <= chunk.sequence.num_pending
-        assert len(chunk.sequence.blocks) * BLOCK >= chunk.sequence.num_computed + chunk.count
-    assert all(not one.blocks and one.num_computed == 0 for one in scheduler.waiting)
-    assert len({one.batch for one in scheduler.running}) <= 1
+Job = tuple[int, int, int, int]
+JOBS = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(1, 30), st.integers(1, 10), st.integers(0, 2)), min_size=1, max_size=12
+)
+"""Requests as (steps after the one before, tokens of prompt, tokens of answer, level)."""
+LIMITS = st.builds(
+    Limits,
+    max_sequences=st.integers(1, 5),
+    token_budget=st.integers(5, 20),
+    max_prefills=st.none() | st.integers(1, 3),
+    mixed_prefill_tokens=st.none() | st.integers(1, 8),
+)
 
 
 @dataclass
-class _Job:
+class Obvious:
+    """One request in the obvious model."""
+
     key: int
-    pending: int
+    rank: tuple[float, int]
+    level: int
+    tokens: int
     answer: int
+    done: int = 0
+
+    @property
+    def pending(self) -> int:
+        return self.tokens - self.done
 
 
-def obvious(jobs: Items[tuple[int, int, int]], max_sequences: int, token_budget: int) -> list[dict[int, int]]:
-    """Tokens of each step by key, for a cache without end."""
-    arrivals: list[tuple[int, _Job]] = []
-    at = 0
-    for key, (gap, prompt, answer) in enumerate(jobs):
+@dataclass
+class Step:
+    """What the obvious model gives each request, by key."""
+
+    limits: Limits
+    decodes: dict[int, int]
+    prompts: dict[int, int] = field(default_factory=dict)
+
+    def give(self, job: Obvious) -> None:
+        self.prompts[job.key] = min(job.pending, self.room())
+
+    def take_back(self, job: Obvious) -> None:
+        self.decodes.pop(job.key, None)
+        self.prompts.pop(job.key, None)
+
+    def room(self) -> int:
+        if self.limits.max_prefills is not None and len(self.prompts) == self.limits.max_prefills:
+            return 0
+        most = self.limits.token_budget - len(self.decodes)
+        if self.decodes and self.limits.mixed_prefill_tokens is not None:
+            most = min(most, self.limits.mixed_prefill_tokens)
+        return most - sum(self.prompts.values())
+
+
+def admit(step: Step, running: list[Obvious], waiting: list[Obvious]) -> None:
+    """The most urgent first, while there are seats or someone less urgent sits on one."""
+    while waiting and step.room() > 0:
+        first = min(waiting, key=lambda job: job.rank)
+        if len(running) == step.limits.max_sequences:
+            below = [job for job in running if job.level > first.level and job.rank > first.rank]
+            if not below:
+                return
+            room = step.room()
+            last = max(below, key=lambda job: job.rank)
+            running.remove(last)
+            waiting.append(last)
+            last.done = 0
+            step.take_back(last)
+            step.prompts[first.key] = min(first.pending, room)
+        else:
+            step.give(first)
+        waiting.remove(first)
+        running.append(first)
+
+
+def obvious(jobs: Items[Job], limits: Limits) -> list[dict[int, int]]:
+    """Tokens of each step by key, for a cache without end in which nothing is found again."""
+    arrivals, at = [], 0
+    for key, (gap, prompt, answer, level) in enumerate(jobs):
         at += gap
-        arrivals.append((at, _Job(key, prompt, answer)))
+        arrivals.append((at, Obvious(key, (at + AGING * level, key), level, prompt, answer)))
     steps: list[dict[int, int]] = []
-    running: list[_Job] = []
-    waiting: list[_Job] = []
-    now = 0
+    running: list[Obvious] = []
+    waiting: list[Obvious] = []
     while arrivals or running or waiting:
-        waiting += [job for time, job in arrivals if time == now]
-        arrivals = [(time, job) for time, job in arrivals if time > now]
-        step: dict[int, int] = {}
-
-        def give(job: _Job, step: dict[int, int] = step) -> bool:
-            count = min(job.pending, token_budget - sum(step.values()))
-            if count:
-                step[job.key] = count
-            return count > 0
-
-        for job in [j for j in running if j.pending == 1] + [j for j in running if j.pending > 1]:
-            give(job)
-        while waiting and len(running) < max_sequences and give(waiting[0]):
-            running.append(waiting.pop(0))
+        waiting += [job for time, job in arrivals if time == len(steps)]
+        arrivals = [(time, job) for time, job in arrivals if time > len(steps)]
+        step = Step(limits, {job.key: 1 for job in running if job.pending == 1})
+        for job in sorted(running, key=lambda job: job.rank):
+            if job.pending > 1 and step.room() > 0:
+                step.give(job)
+        admit(step, running, waiting)
+        given = step.decodes | step.prompts
         for job in list(running):
-            job.pending -= step.get(job.key, 0)
+            job.done += given.get(job.key, 0)
             if job.pending == 0:
-                job.pending, job.answer = 1, job.answer - 1
+                job.tokens, job.answer = job.tokens + 1, job.answer - 1
                 if job.answer == 0:
                     running.remove(job)
-        steps.append(step)
-        now += 1
+        steps.append(given)
     return steps
 
 
-@given(JOBS, st.integers(1, 5), st.integers(5, 20))
-def test_with_cache_enough_each_step_is_that_of_the_obvious_model(
-    jobs: list[tuple[int, int, int]], max_sequences: int, token_budget: int
-) -> None:
-    tested = scheduler(max_sequences=max_sequences, token_budget=token_budget)
-    for step, wanted in enumerate(obvious(jobs, max_sequences, token_budget)):
+@settings(deadline=None)
+@given(JOBS, LIMITS)
+def test_with_cache_enough_each_step_is_that_of_the_obvious_model(jobs: list[Job], limits: Limits) -> None:
+    world = World.of(prefix_caching=False)
+    world.scheduler.limits = limits
+    for step, wanted in enumerate(obvious(jobs, limits)):
         at = 0
-        for key, (gap, prompt, answer) in enumerate(jobs):
+        for key, (gap, prompt, answer, level) in enumerate(jobs):
             at += gap
             if at == step:
-                tested.add(sequence(key, prompt, answer))
-        chunks = tested.schedule()
-        check(tested, chunks, max_sequences, token_budget)
-        assert {chunk.sequence.key: chunk.count for chunk in chunks} == wanted
-        compute(tested, chunks)
-    assert not tested.has_work()
+                world.add(sequence(key, prompt, level=level, arrived=at), answer)
+        assert world.step() == wanted
+    assert not world.scheduler.has_work()
 
 
-@given(JOBS, st.integers(1, 5), st.integers(5, 20), st.integers(LONGEST // BLOCK, 20), st.data())
+@settings(deadline=None)
+@given(JOBS, LIMITS, st.integers(LONGEST // BLOCK, 20), st.booleans(), st.data())
 def test_in_a_small_cache_all_end_and_no_block_is_lost(
-    jobs: list[tuple[int, int, int]], max_sequences: int, token_budget: int, blocks: int, data: st.DataObject
+    jobs: list[Job], limits: Limits, blocks: int, prefix_caching: bool, data: st.DataObject
 ) -> None:
-    tested = scheduler(blocks=blocks, max_sequences=max_sequences, token_budget=token_budget)
-    coming = [sequence(key, prompt, answer) for key, (_, prompt, answer) in enumerate(jobs)]
-    total = sum(prompt + answer for _, prompt, answer in jobs)
-    cancelled = 0
-    for _ in range(total * len(jobs) + len(jobs)):
+    world = World.of(blocks=blocks, prefix_caching=prefix_caching)
+    tested = world.scheduler
+    tested.limits = limits
+    coming = []
+    for key, (shared, prompt, answer, level) in enumerate(jobs):
+        beginning = list(range(min(shared * BLOCK, prompt)))  # many prompts begin alike
+        rest = [key * 1000 + at for at in range(len(beginning), prompt)]
+        coming.append((sequence(key, beginning + rest, level=level, arrived=key), answer))
+    steps = 0
+    while coming or tested.has_work():
         if coming:
-            tested.add(coming.pop(0))
+            world.add(*coming.pop(0))
         everyone = [*tested.running, *tested.waiting]
         if everyone and data.draw(st.integers(0, 9)) == 0:
             tested.remove(data.draw(st.sampled_from(everyone)))
-            cancelled += 1
-        if not tested.has_work():
-            assert not tested.running
-            assert not tested.waiting
-            if not coming:
-                break
-            continue
-        chunks = tested.schedule()
-        check(tested, chunks, max_sequences, token_budget)
-        assert chunks, "has_work promises a step that does something"
-        decoding = [one for one in tested.running if one.num_output and one.num_pending == 1]
-        assert all(any(chunk.sequence is one for chunk in chunks) for one in decoding), "no answer ever stalls"
-        # The oldest is never the one that gives way.
-        assert min(chunk.sequence.arrival for chunk in chunks) == min(one.arrival for one in tested.running)
-        compute(tested, chunks)
-    else:
-        pytest.fail("sequences that never end")
-    assert tested.blocks.num_free == blocks
+        if tested.has_work():
+            assert world.step(), "has_work promises a step that does something"
+        steps += 1
+        assert steps < 60 * 12 * 12, "sequences that never end"
+    assert not tested.running
+    assert not tested.waiting
+    check_blocks(tested.blocks, [])
+    assert tested.num_prefix_hits <= tested.num_prefix_queries
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=5), st.randoms(use_true_random=False), st.integers(1, 5))
 def test_batches_run_to_completion_one_after_the_other(
     sizes: list[int], shuffle: random.Random, max_sequences: int
 ) -> None:
-    tested = scheduler(max_sequences=max_sequences)
+    world = World.of(max_sequences=max_sequences)
     members = [(batch, size) for batch, size in enumerate(sizes) for _ in range(size)]
     shuffle.shuffle(members)
+    batch_of: dict[int, int] = {}
     arrived: dict[int, int] = dict.fromkeys(range(len(sizes)), 0)
     order: list[int] = []
-    ended = 0
     for key in range(10_000):
         if members:
             batch, size = members.pop()
             arrived[batch] += 1
-            tested.add(sequence(key, prompt=key % 7 + 1, answer=key % 3 + 1, batch=batch), size)
-        chunks = tested.schedule()
-        check(tested, chunks, max_sequences, token_budget=16)
-        for chunk in chunks:
-            current = chunk.sequence.batch
-            assert current is not None
+            batch_of[key] = batch
+            world.add(sequence(key, key % 7 + 1, batch=batch, level=key % 2), key % 3 + 1, size)
+        for one in world.step():
+            current = batch_of[one]
             assert arrived[current] == sizes[current], "a batch starts when all its members are there"
             if current not in order:
                 order.append(current)
             assert current == order[-1], "nothing joins a batch that runs"
-        before = len(tested.running)
-        compute(tested, chunks)
-        ended += before - len(tested.running)
-        if ended == sum(sizes):
+        if len(world.ended) == sum(sizes):
             break
     assert sorted(order) == list(range(len(sizes)))
-    assert not tested.has_work()
+    assert not world.scheduler.has_work()
 
 
 def test_a_member_that_is_refused_or_cancelled_does_not_hold_the_batch() -> None:
-    tested = scheduler()
-    first = sequence(1, prompt=3, batch=7)
-    tested.add(first, 3)
-    assert not tested.has_work()
-    tested.remove(first)
-    tested.expect(7, 3)
-    tested.add(sequence(2, prompt=3, batch=7), 3)
-    assert [chunk.sequence.key for chunk in tested.schedule()] == [2]
+    world = World.of()
+    first = sequence(1, 3, batch=7)
+    world.add(first, batch_size=3)
+    assert not world.scheduler.has_work()
+    world.scheduler.remove(first)
+    world.scheduler.expect(7, 3)
+    world.add(sequence(2, 3, batch=7), batch_size=3)
+    assert world.step() == {2: 3}
+
+
+def test_further_answers_join_the_batch_that_runs() -> None:
+    world = World.of()
+    world.add(sequence(1, 3, batch=7), answer=2)
+    world.add(sequence(3, 3, batch=8))
+    assert world.step() == {1: 3}
+    world.answers[2] = 1
+    world.scheduler.join(sequence(2, 3, batch=7))
+    assert world.step() == {1: 1, 2: 3}
+    assert world.step() == {3: 3}
 
 
 def test_decoding_goes_before_prompts() -> None:
-    tested = scheduler(token_budget=8)
-    tested.add(sequence(1, prompt=4, answer=5))
-    compute(tested, tested.schedule())
-    tested.add(sequence(2, prompt=30))
-    assert [(chunk.sequence.key, chunk.count) for chunk in tested.schedule()] == [(1, 1), (2, 7)]
+    world = World.of(token_budget=8)
+    world.add(sequence(1, 4), 5)
+    world.step()
+    world.add(sequence(2, 30))
+    assert world.step() == {1: 1, 2: 7}
+
+
+def test_prompts_beside_answers_have_a_budget_of_their_own() -> None:
+    world = World.of(token_budget=20, mixed_prefill_tokens=3)
+    world.add(sequence(1, 18), 5)
+    assert world.step() == {1: 18}
+    world.add(sequence(2, 5))
+    assert world.step() == {1: 1, 2: 3}
+    world.scheduler.limits.mixed_prefill_tokens = None
+    assert world.step() == {1: 1, 2: 2}
+
+
+def test_so_many_prompts_begin_in_one_step_and_no_more() -> None:
+    world = World.of(max_prefills=2)
+    for key in range(3):
+        world.add(sequence(key, 3), 9)
+    assert world.step() == {0: 3, 1: 3}
+    assert world.step() == {0: 1, 1: 1, 2: 3}
 
 
 def test_the_newest_gives_its_blocks_to_the_oldest() -> None:
-    tested = scheduler(blocks=3)
-    tested.add(sequence(1, prompt=4, answer=20))
-    tested.add(sequence(2, prompt=4, answer=20))
-    compute(tested, tested.schedule())
-    chunks = tested.schedule()
-    assert [chunk.sequence.key for chunk in chunks] == [1]
-    assert [one.key for one in tested.waiting] == [2]
-    assert tested.num_preemptions == 1
-    assert tested.waiting[0].num_pending == 5, "its first token stays and is not sampled again"
+    world = World.of(blocks=3, prefix_caching=False)
+    world.add(sequence(1, 4), 20)
+    world.add(sequence(2, 4), 20)
+    world.step()
+    assert world.step() == {1: 1}
+    (waits,) = world.scheduler.waiting
+    assert (waits.key, waits.num_pending) == (2, 5), "its first token stays and is not sampled again"
+    assert world.scheduler.num_preemptions == 1
+
+
+def test_an_urgent_one_takes_the_seat_of_the_least_urgent_until_that_has_waited_long_enough() -> None:
+    world = World.of(max_sequences=2)
+    world.add(sequence(1, 3, level=1), 99)
+    world.add(sequence(2, 3, level=2, arrived=1), 99)
+    world.step()
+    world.add(sequence(3, 3, level=0, arrived=2), 99)
+    assert world.step() == {1: 1, 3: 3}
+    world.add(sequence(4, 3, level=0, arrived=AGING + 1), 99)
+    assert world.step() == {1: 1, 3: 1}
+    assert [one.key for one in world.scheduler.waiting] == [4, 2]
+
+
+def test_an_urgent_one_takes_no_blocks_where_they_would_not_be_enough() -> None:
+    world = World.of(blocks=5)
+    world.add(sequence(1, 8, level=0), 5)
+    world.add(sequence(2, 4, level=1), 4)
+    world.step()
+    world.add(sequence(3, 16, level=0, arrived=1))
+    assert world.step() == {1: 1, 2: 1}
+    assert world.scheduler.num_preemptions == 0
+
+
+def test_a_prompt_that_was_computed_before_is_found() -> None:
+    world = World.of()
+    world.add(sequence(1, list(range(10))), 3)
+    world.step()
+    world.add(sequence(2, [*range(10), 77]))
+    assert world.step() == {1: 1, 2: 3}
+    assert (world.scheduler.num_prefix_queries, world.scheduler.num_prefix_hits) == (21, 8)
+
+
+def test_of_a_prompt_that_is_all_there_one_block_is_computed_again_to_sample_the_next_token() -> None:
+    world = World.of()
+    world.add(sequence(1, list(range(8))))
+    world.step()
+    world.add(sequence(2, list(range(8))))
+    assert world.step() == {2: 4}
+
+
+def test_one_that_gave_its_place_away_finds_what_it_had() -> None:
+    world = World.of(max_sequences=1)
+    world.add(sequence(1, 9, level=1), 5)
+    world.step()
+    world.add(sequence(2, 3, level=0, arrived=1))
+    assert world.step() == {2: 3}
+    assert world.step() == {1: 2}, "of its ten tokens two blocks are still there"

@@ -26,6 +26,7 @@ from llmserving.listener import Listener
 from llmserving.parameters import MeetingPlace
 from llmserving.protocol import Add, Cancel, FrameReader, Hello, ProtocolError, Step, Welcome, check_version, encode
 from llmserving.server_process import ServerProcess, listens
+from llmserving.slot_setting import SlotSetting
 from llmserving.slots import MAX_GATES, Slots
 
 AUDIT_SECONDS: Final = 1.0
@@ -49,7 +50,7 @@ def exit_process(error: BaseException) -> None:
 
 
 class EngineServer:
-    """One engine instance with `slots` slots, open to gates from `start` until `stop`.
+    """One engine instance with `slots` slots until others are set, open to gates from `start` until `stop`.
 
     `failed` is called, after every request was answered with the error, when a step raises. `gate_died` is called
     when a gate's process ended without leaving.
@@ -84,13 +85,15 @@ class EngineServer:
         self._next_audit = 0.0
         place.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         remove_dead_instances(place)
-        self.slots = Slots.create(place.slots(self.instance), slots)
+        self._setting = SlotSetting(place, slots)
+        self.slots = Slots.create(place.slots(self.instance), self._setting.in_force())
         self._listener = Listener(place, self.instance, self._accepted)
         self._loop = threading.Thread(target=self._drive, name="engine", daemon=True)
 
     def start(self) -> None:
         """Opens for gates and returns."""
         self._listener.start()
+        self._setting.keep(self.slots)  # what was set between the table's making and its being found
         self._loop.start()
 
     def stop(self, timeout: float | None = None) -> bool:
@@ -107,6 +110,14 @@ class EngineServer:
         self._place.slots(self.instance).unlink(missing_ok=True)
         self._server.see_off()
         return not self._loop.is_alive()
+
+    def slot_counts(self) -> dict[str, int]:
+        """See `Controlled`."""
+        return self._setting.counts()
+
+    def set_slots(self, count: int) -> None:
+        """See `Controlled`."""
+        self._setting.set(count)
 
     def _accepted(self, connection: socket.socket) -> None:
         threading.Thread(target=self._welcome, args=(connection,), name="welcome", daemon=True).start()
@@ -253,6 +264,7 @@ class EngineServer:
             return
         try:
             self.slots.republish()
+            self._setting.keep(self.slots)
             if self._listener.ensure():
                 print(  # noqa: T201
                     f"llmservice: engine instance {self.instance} listens anew: its socket in {self._place.folder} "

@@ -64,7 +64,7 @@ class Slots:
     @classmethod
     def create(cls, path: Path, count: int) -> Self:
         """A new table of `count` free slots. The file appears whole, by a rename. Raises SlotsError."""
-        _check(count)
+        check_count(count)
         fresh = path.with_name(f".{path.name}.new")
         descriptor = os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_RDWR | os.O_CLOEXEC, 0o600)
         os.ftruncate(descriptor, _FIRST + MAX_SLOTS)  # sparse: only pages that are used take memory
@@ -102,7 +102,7 @@ class Slots:
 
     def set_count(self, count: int) -> None:
         """Changes how many slots may be held, for everybody who uses the table. Raises SlotsError."""
-        _check(count)
+        check_count(count)
         with self._locked():
             _, in_use = _COUNTS.unpack_from(self._map, _COUNTS_AT)
             _COUNTS.pack_into(self._map, _COUNTS_AT, count, max(count, in_use))
@@ -208,6 +208,7 @@ def _waiter(owner: int) -> int:
     return _FIRST_WAITER + (owner - 1) * _WAITER.size
 
 
-def _check(count: int) -> None:
+def check_count(count: int) -> None:
+    """Raises SlotsError for a count that no table can have."""
     if not 1 <= count <= MAX_SLOTS:
         raise SlotsError(f"slots must be between 1 and {MAX_SLOTS}, not {count}")

@@ -48,7 +48,7 @@ RULES: Final = (
     FieldRule(
         "knobs.slots",
         ChangeClass.IN_PLACE,
-        "slots are only counted; they follow maxSequences, which the engine takes at its start",
+        "slots are only counted, and the engine instances are told another count while they serve",
     ),
     FieldRule("knobs.replicas", _NONE, "replicas come and go, those that serve stay as they are"),
     # The gate's queue.

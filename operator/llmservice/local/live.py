@@ -10,7 +10,7 @@ from typing import Final
 
 from llmservice.repository.render import Repository, Role
 from llmservice.triton.client import TritonClient
-from llmservice.triton.live import GateReloader, LiveChange, Outcome, set_engine_instances
+from llmservice.triton.live import GateReloader, LiveChange, Outcome, set_engine_instances, set_slots
 
 RETRY_SECONDS: Final = 1.0
 PATIENCE_SECONDS: Final = 300.0
@@ -57,6 +57,7 @@ class LiveKnobs:
             self._told(change, "gate loaded again, its streams go on")
             count = sum(group.count for group in engine.instance_group)
             self._told(await set_engine_instances(client, engine, count), "engine")
+            self._told(await set_slots(client, engine), "engine")
         return True
 
     def _told(self, change: LiveChange, what: str) -> None:

@@ -19,7 +19,7 @@ from llmservice.local.installation import Installation
 from llmservice.local.intent import Intent
 from llmservice.local.tritonserver import TritonServer, free_ports
 from llmservice.repository.write import write_repository
-from llmservice.workload.arguments import RESTRICTED
+from llmservice.workload.arguments import RESTRICTED, TOKEN_VARIABLE
 from llmservice.workload.names import TOKEN_HEADER
 from llmservice.workload.probes import exit_timeout
 
@@ -98,7 +98,7 @@ class Replica:
             self.folders.work / "repository",
             load_models=[model.name for model in reversed(intent.repository.models)],
             arguments=self._arguments(),
-            env=ENVIRONMENT,
+            env={**ENVIRONMENT, TOKEN_VARIABLE: self.token},
             log=self.log,
             http_port=self.ports.http,
             grpc_port=self.ports.grpc,

@@ -18,7 +18,7 @@ from llmservice.repository.render import Repository, Role
 from llmservice.signals.scrape import Sample, ScrapeError
 from llmservice.triton.client import TritonClient
 from llmservice.triton.errors import TritonError
-from llmservice.triton.live import GateReloader, LiveChange, LiveChangeError, Outcome, set_engine_instances
+from llmservice.triton.live import GateReloader, LiveChange, LiveChangeError, Outcome, set_engine_instances, set_slots
 from llmservice.workload.names import GRPC_PORT, METRICS_PORT
 
 PATIENCE_SECONDS: Final = 300.0
@@ -101,7 +101,8 @@ class TritonLiveChanges:
             reloader = GateReloader(client, lambda: self._old_gate_gone(service, pod))
             gate = await reloader.reload(repository.config(Role.GATE))
             count = sum(group.count for group in engine.instance_group)
-            return [gate, await set_engine_instances(client, engine, count)]
+            instances = await set_engine_instances(client, engine, count)
+            return [gate, instances, await set_slots(client, engine)]
 
     async def _old_gate_gone(self, service: str, pod: Pod) -> bool:
         """Whether only one gate's processes export, or an older one has drained for longer than anyone waits.

@@ -14,8 +14,8 @@ from llmservice.repository.gate_config import engine_sequences
 from llmservice.repository.layout import Paths, engine_name
 from llmservice.repository.proto import DataType, ModelConfig, ModelInstanceGroup
 
-UNUSED_TENSOR: Final = "unused"
-"""Triton wants a model to have tensors; the engine's are never fed, for requests come from the gate."""
+CONTROL_TENSOR: Final = "control"
+"""What may be asked of a running engine, as JSON: its slots. Requests for tokens come from the gate."""
 
 
 def engine_config(service: LLMService, plan: CapacityPlan, knobs: Knobs, paths: Paths) -> Any:
@@ -23,8 +23,8 @@ def engine_config(service: LLMService, plan: CapacityPlan, knobs: Knobs, paths: 
     engine = service.spec.engine
     _refuse_unknown_engine(engine)
     config = ModelConfig(name=engine_name(service.metadata.name), backend="python", max_batch_size=0)
-    config.input.add(name=UNUSED_TENSOR, data_type=DataType.Value("TYPE_INT32"), dims=[1])
-    config.output.add(name=UNUSED_TENSOR, data_type=DataType.Value("TYPE_INT32"), dims=[1])
+    config.input.add(name=CONTROL_TENSOR, data_type=DataType.Value("TYPE_STRING"), dims=[1], optional=True)
+    config.output.add(name=CONTROL_TENSOR, data_type=DataType.Value("TYPE_STRING"), dims=[1])
     _add_instances(config, engine, plan, knobs.engine_instances)
     parameters = _owned_parameters(service, plan, knobs, paths)
     for key in engine.parameters:

@@ -6,12 +6,15 @@ A load call by HTTP holds a worker thread of the server, and the streams of that
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable
 from typing import Any, Final, Self
 
-from tritonclient.grpc.aio import InferenceServerClient  # type: ignore[import-untyped]
+import numpy as np
+from tritonclient.grpc.aio import InferenceServerClient, InferInput  # type: ignore[import-untyped]
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
+from llmservice.repository.engine_config import CONTROL_TENSOR
 from llmservice.triton.errors import ErrorCode, TritonError
 from llmservice.triton.results import ModelState, ModelStatistics
 from llmservice.workload import names
@@ -40,6 +43,7 @@ class TritonClient:
         load_seconds: float = LOAD_SECONDS,
     ) -> None:
         self.address = address
+        self._token = token
         self._headers = {TOKEN_HEADER: token} if token else None
         self._read_seconds = read_seconds
         self._load_seconds = load_seconds
@@ -54,6 +58,18 @@ class TritonClient:
     async def close(self) -> None:
         """Closes the connection."""
         await self._client.close()
+
+    async def control(self, model: str, **asked: Any) -> dict[str, Any]:
+        """Asks a running engine model for what its gates and instances share (docs/gate-and-engine.md), or sets it."""
+        tensor = InferInput(CONTROL_TENSOR, [1], "BYTES")
+        text = json.dumps({"token": self._token or "", **asked})
+        tensor.set_data_from_numpy(np.array([text.encode()], dtype=np.object_))
+        answer = await self._call(
+            f"control of {model}",
+            self._client.infer(model, [tensor], headers=self._headers, client_timeout=self._read_seconds),
+        )
+        told: dict[str, Any] = json.loads(answer.as_numpy(CONTROL_TENSOR).item())
+        return told
 
     async def load(self, model: str, config_json: str | None = None) -> None:
         """Loads `model`, with `config_json` (the whole ModelConfig) in the place of its file where given.

@@ -1,7 +1,7 @@
-"""Live changes of one replica: another gate (delay, priorities, limits) and another count of engine instances.
+"""Live changes of one replica: another gate (delay, priorities, limits), other counts of engine instances and slots.
 
-Both are load calls with the operator's own text. A call that Triton accepts is not believed: configuration, readiness
-and, where nothing may be lost, statistics are read back.
+The first two are load calls with the operator's own text, slots are told to the engine. A call that Triton accepts is
+not believed: configuration, readiness and, where nothing may be lost, statistics are read back.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from llmservice.repository.proto import to_load_json
 from llmservice.triton.client import TritonClient
 from llmservice.triton.comparison import differing_fields, instances
 from llmservice.triton.errors import TritonError
+from llmservice.workload.revision import LIVE_PARAMETERS
 
 _LIVE_FIELD: Final = "instance_group"
+(SLOTS,) = LIVE_PARAMETERS
 
 
 class Outcome(StrEnum):
@@ -113,6 +115,7 @@ async def set_engine_instances(
     for group in wanted.instance_group:
         group.count = count
     running = await client.model_config(wanted.name)
+    _keep_live_parameters(wanted, running)
     changed = differing_fields(wanted, running)
     if not changed:
         return LiveChange(wanted.name, Outcome.UNCHANGED, f"{count} instances already run")
@@ -133,6 +136,44 @@ async def set_engine_instances(
     return LiveChange(
         wanted.name, Outcome.APPLIED, f"instances {instances(running)} → {instances(wanted)} in place", seconds
     )
+
+
+async def set_slots(client: TritonClient, config: Any, clock: Callable[[], float] = time.monotonic) -> LiveChange:
+    """Gives every engine instance the slots that `config`, the engine's rendered `ModelConfig`, names.
+
+    Nothing is loaded: the engine is told, and keeps the count for instances that come later. Every instance's count is
+    read back. Raises LiveChangeError.
+    """
+    wanted, started = int(config.parameters[SLOTS].string_value), clock()
+    before = await _slots(client, config.name)
+    if before and set(before.values()) == {wanted}:
+        return LiveChange(config.name, Outcome.UNCHANGED, f"{wanted} slots already")
+    try:
+        after: dict[str, int] = (await client.control(config.name, slots=wanted))["slots"]
+    except TritonError as error:
+        raise LiveChangeError(config.name, error.message, still_serving=True) from error
+    if set(after.values()) != {wanted}:
+        told = (
+            ", ".join(f"{instance} has {count}" for instance, count in sorted(after.items())) or "no instance answers"
+        )
+        raise LiveChangeError(config.name, f"{wanted} slots were set, but {told}", still_serving=True)
+    counts = ", ".join(str(count) for count in sorted(set(before.values())))
+    return LiveChange(config.name, Outcome.APPLIED, f"slots {counts} → {wanted}", clock() - started)
+
+
+async def _slots(client: TritonClient, model: str) -> dict[str, int]:
+    """Slots by engine instance. Raises LiveChangeError where the engine does not know of them."""
+    try:
+        slots: dict[str, int] = (await client.control(model))["slots"]
+    except TritonError as error:
+        raise LiveChangeError(model, error.message, still_serving=True) from error
+    return slots
+
+
+def _keep_live_parameters(wanted: Any, running: Any) -> None:
+    """A count of slots is set without a load, so what a model was loaded with may be an older one."""
+    if SLOTS in running.parameters and SLOTS in wanted.parameters:
+        wanted.parameters[SLOTS].string_value = running.parameters[SLOTS].string_value
 
 
 async def _load(client: TritonClient, config: Any, running: Any, clock: Callable[[], float]) -> float:

@@ -8,7 +8,8 @@ import pytest
 
 from llmservice.repository.render import Role
 from llmservice.triton.client import TritonClient
-from llmservice.triton.live import Outcome, set_engine_instances
+from llmservice.triton.live import Outcome, set_engine_instances, set_slots
+from tests.serving.delay_changes import change_delay
 from tests.serving.eventually import eventually
 from tests.serving.paced_service import paced_service
 from tests.serving.streams import stream_many
@@ -39,3 +40,29 @@ async def test_an_instance_is_added_and_removed_under_load_without_loss() -> Non
         assert service.free_slots() == 18
         assert service.server.running()
         assert service.metric("llm_gate_missing_engines") == 0
+
+
+async def test_slots_change_under_load_and_later_instances_and_gates_have_them_too() -> None:
+    with paced_service() as service:
+        done = asyncio.Event()
+        running = asyncio.create_task(stream_many(service.server.http_url, 40, 200, 24, until=done.is_set))
+        before = service.processes("chat-engine")
+        async with TritonClient(service.server.grpc_address) as client:
+            for count in (30, 6, 24):
+                change = await set_slots(client, service.config(Role.ENGINE, slots=count))
+                assert change.outcome is Outcome.APPLIED
+                await eventually(lambda: service.metric("llm_gate_slots") == service.total_slots(), 20, "the gauge")
+                await eventually(lambda: service.held_slots() == service.total_slots(), 20, "as many in use")
+                assert service.total_slots() == count
+            assert service.processes("chat-engine") == before, "nothing was loaded"
+
+            await set_engine_instances(client, service.config(Role.ENGINE, slots=24), 2)
+            assert before < service.processes("chat-engine"), "in place"
+            await eventually(lambda: service.total_slots() == 48, 20, "the new instance's slots")
+            assert len(await change_delay(service, 1)) == 1
+            await eventually(lambda: service.held_slots() > 24, 20, "both in use")
+        done.set()
+        load = await running
+
+        assert load.whole, load.errors
+        assert service.free_slots() == 48

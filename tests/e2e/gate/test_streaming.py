@@ -76,7 +76,7 @@ def test_a_bad_request_is_told_which_field(service: PacedService, body: dict[str
 
 
 def test_the_engine_takes_no_requests_itself(service: PacedService) -> None:
-    status, answer = post(service.server.http_url, "generate", {"unused": 1}, model="chat-engine")
+    status, answer = post(service.server.http_url, "generate", {"text_input": "hello"}, model="chat-engine")
 
     assert status >= 400
     assert "call the model with the service's name" in answer["error"]

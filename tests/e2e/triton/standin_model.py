@@ -31,7 +31,10 @@ class TritonPythonModel:
 
     def execute(self, requests: list[Any]) -> list[Any] | None:
         if self.engine:
-            return [pb_utils.InferenceResponse([pb_utils.Tensor("unused", np.zeros(1, np.int32))]) for _ in requests]
+            return [
+                pb_utils.InferenceResponse([pb_utils.Tensor("control", np.array([b"{}"], dtype=object))])
+                for _ in requests
+            ]
         for request in requests:
             text = pb_utils.get_input_tensor_by_name(request, "text_input").as_numpy().ravel()[0]
             threading.Thread(target=self.answer, args=(text, request.get_response_sender())).start()

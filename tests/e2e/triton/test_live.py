@@ -88,8 +88,8 @@ def gate(milliseconds: int) -> Any:
 async def ask(server: TritonServer, model: str, text: str = "") -> int:
     """Responses to one streamed request; raises what the stream raises."""
     if model.endswith("-engine"):
-        tensor = messages.InferInput("unused", [1], "INT32")
-        tensor.set_data_from_numpy(np.array([1], dtype=np.int32))
+        tensor = messages.InferInput("control", [1], "BYTES")
+        tensor.set_data_from_numpy(np.array([b"{}"], dtype=object))
     else:
         tensor = messages.InferInput("text_input", [1, 1], "BYTES")
         tensor.set_data_from_numpy(np.array([[text.encode()]], dtype=object))

@@ -7,11 +7,11 @@ from typing import Any
 import triton_python_backend_utils as pb_utils
 from paced_engine import PacedEngine
 
+from llmserving.control import answer_control
 from llmserving.engine_metrics import EngineMetrics
 from llmserving.engine_server import EngineServer
 from llmserving.metrics import TritonMetrics
 from llmserving.parameters import MeetingPlace, Parameters
-from llmserving.refusal import refuse_requests
 
 
 class TritonPythonModel:
@@ -29,7 +29,7 @@ class TritonPythonModel:
         self._server.start()
 
     def execute(self, requests: list[Any]) -> list[Any]:
-        return refuse_requests(pb_utils, requests)
+        return answer_control(pb_utils, requests, self._server)
 
     def finalize(self) -> None:
         self._server.stop()

@@ -23,7 +23,12 @@ def triton() -> FakeTriton:
     fake = FakeTriton()
     for role in Role:
         fake.put(intent().repository.config(role))
+    fake.slots = {"1-aa": configured_slots()}
     return fake
+
+
+def configured_slots() -> int:
+    return int(intent().repository.config(Role.ENGINE).parameters["slots"].string_value)
 
 
 @pytest.fixture
@@ -52,6 +57,15 @@ async def test_a_delay_reloads_the_gate_and_leaves_the_engine(triton: FakeTriton
 async def test_engine_instances_change_in_place(triton: FakeTriton, address: str) -> None:
     assert await LiveKnobs(address, TOKEN, one_gate, print).bring(intent(tuning=TWO_INSTANCES).repository)
     assert triton.load_calls == ["chat-engine"]
+
+
+async def test_slots_change_without_a_load(triton: FakeTriton, address: str) -> None:
+    told: list[str] = []
+    triton.slots = {"1-aa": 3}
+    assert await LiveKnobs(address, TOKEN, one_gate, told.append).bring(intent().repository)
+    assert triton.load_calls == []
+    assert triton.slots == {"1-aa": configured_slots()}
+    assert told[0].startswith("applied in ")
 
 
 async def test_what_runs_already_is_left_alone(triton: FakeTriton, address: str) -> None:

@@ -99,6 +99,7 @@ class FakeTriton:
     configs: dict[str, Any] = field(default_factory=dict)
     loads: list[str] = field(default_factory=list)
     refuses: bool = False
+    slots: dict[str, int] = field(default_factory=dict)
 
     async def __aenter__(self) -> FakeTriton:
         return self
@@ -116,6 +117,13 @@ class FakeTriton:
             raise TritonError(ErrorCode.UNAVAILABLE, "load failed", model)
         self.loads.append(model)
         self.configs[model] = json_format.Parse(config_json, type(self.configs[model])())
+
+    async def control(self, model: str, slots: int | None = None) -> Any:
+        if not self.slots:
+            self.slots = {"1-aa": int(self.configs[model].parameters["slots"].string_value)}
+        if slots is not None:
+            self.slots = dict.fromkeys(self.slots, slots)
+        return {"slots": dict(self.slots)}
 
     async def ready(self, model: str) -> bool:
         return True

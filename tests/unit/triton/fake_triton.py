@@ -7,6 +7,8 @@ count in place and loads anything else again. The flags make it misbehave.
 
 from __future__ import annotations
 
+import json
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -39,6 +41,8 @@ class FakeTriton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore
     ignore_load: bool = False
     always_reload: bool = False
     unready_after_load: bool = False
+    slots: dict[str, int] = field(default_factory=lambda: {"1-aa": 18})
+    deaf: bool = False
 
     def put(self, config: Any) -> Loaded:
         self.models[config.name] = Loaded(filled_in(config))
@@ -66,6 +70,18 @@ class FakeTriton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore
         await self._guard(context)
         del self.models[request.model_name]
         return service_pb2.RepositoryModelUnloadResponse()
+
+    async def ModelInfer(self, request: Any, context: Any) -> Any:
+        asked = json.loads(request.raw_input_contents[0][4:])
+        if asked.pop("token") != TOKEN:
+            await context.abort(grpc.StatusCode.INTERNAL, "control: the token is not this server's")
+        if "slots" in asked and not self.deaf:
+            self.slots = dict.fromkeys(self.slots, asked["slots"])
+        response = service_pb2.ModelInferResponse(model_name=request.model_name)
+        response.outputs.add(name="control", datatype="BYTES", shape=[1])
+        told = json.dumps({"slots": self.slots}).encode()
+        response.raw_output_contents.append(struct.pack("<I", len(told)) + told)
+        return response
 
     async def ModelConfig(self, request: Any, context: Any) -> Any:
         await self._guard(context)

@@ -12,9 +12,9 @@ from llmservice.api.knobs import Knobs
 from llmservice.repository.render import Role
 from llmservice.triton.client import TritonClient
 from llmservice.triton.comparison import differing_fields, instances
-from llmservice.triton.live import GateReloader, LiveChangeError, Outcome, set_engine_instances
+from llmservice.triton.live import GateReloader, LiveChangeError, Outcome, set_engine_instances, set_slots
 from tests.unit.repository.cases import CASES, Case
-from tests.unit.triton.fake_triton import FakeTriton, filled_in
+from tests.unit.triton.fake_triton import FakeTriton, filled_in, serve
 
 pytestmark = pytest.mark.unit
 
@@ -144,3 +144,45 @@ async def test_statistics_that_begin_again_betray_a_reload(client: TritonClient,
     with pytest.raises(LiveChangeError, match="reloaded the model instead") as caught:
         await set_engine_instances(client, ENGINE, 2)
     assert not caught.value.still_serving
+
+
+def with_slots(count: int) -> Any:
+    config = CASES[0].render().config(Role.ENGINE)
+    config.parameters["slots"].string_value = str(count)
+    return config
+
+
+async def test_slots_are_told_to_the_engine_and_nothing_is_loaded(client: TritonClient, triton: FakeTriton) -> None:
+    triton.slots = {"1-aa": 18, "2-bb": 18}
+    change = await set_slots(client, with_slots(24))
+    assert (change.outcome, change.reason) == (Outcome.APPLIED, "slots 18 → 24")
+    assert triton.slots == {"1-aa": 24, "2-bb": 24}
+    assert (await set_slots(client, with_slots(24))).outcome is Outcome.UNCHANGED
+    assert triton.load_calls == []
+
+
+@pytest.mark.parametrize(
+    ("slots", "says"), [({"1-aa": 18}, "24 slots were set, but 1-aa has 18"), ({}, "but no instance answers")]
+)
+async def test_slots_that_were_not_taken_are_no_success(
+    client: TritonClient, triton: FakeTriton, slots: dict[str, int], says: str
+) -> None:
+    triton.slots, triton.deaf = slots, True
+    with pytest.raises(LiveChangeError, match=says):
+        await set_slots(client, with_slots(24))
+
+
+async def test_a_client_without_the_token_sets_no_slots(triton: FakeTriton) -> None:
+    async with serve(triton) as address, TritonClient(address, "another") as client:
+        with pytest.raises(LiveChangeError, match="the token is not this server's"):
+            await set_slots(client, with_slots(24))
+    assert triton.slots == {"1-aa": 18}
+
+
+async def test_an_engine_with_other_slots_than_it_was_loaded_with_still_changes_its_count_in_place(
+    client: TritonClient, triton: FakeTriton
+) -> None:
+    triton.put(ENGINE)
+    change = await set_engine_instances(client, with_slots(24), 2)
+    assert change.outcome is Outcome.APPLIED
+    assert triton.models[ENGINE.name].loads == 1, "in place: the weights were not loaded again"

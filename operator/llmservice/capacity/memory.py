@@ -25,16 +25,17 @@ COMMUNICATION_BYTES: Final = {1: 0, 2: 342 * _MIB, 4: 392 * _MIB, 8: 392 * _MIB}
 GRAPH_BYTES: Final = GIB
 """CUDA graphs, sampler and kernel workspaces: vLLM logs 0.1 to 1.0 GiB ("Graph capturing finished … took 0.61 GiB")."""
 
-FRAGMENTATION_BYTES: Final = 2 * GIB
-"""What the allocator may hold without using it. With graphs and context it makes the 3.5 GiB that aiconfigurator
-reserves for safe deployments; a promise kept is worth more here than the last GiB."""
+FRAGMENTATION_BYTES: Final = 1920 * _MIB
+"""What the allocator may hold without using it. With graphs and context it makes 3.4 GiB, where aiconfigurator reserves
+3.5 for safe deployments and counts less for activations; a promise kept is worth more here than the last GiB."""
 
 SMALL_SHARE: Final = 0.08
 """Of a small accelerator (a MIG slice of 5 GiB) no more than this is reserved for fragmentation, and half of it for
 graphs, whose sizes follow the batches that fit."""
 
-CPU_PROCESS_BYTES: Final = GIB
-"""Triton, gate and engine processes with their libraries."""
+CPU_PROCESS_BYTES: Final = 640 * _MIB
+"""Triton, two gates and the torch engine with their libraries, without weights and cache: of a serving SmolLM2 they are
+35, 51 and 550 MiB resident (`smaps_rollup`). What a step computes with lies outside the share."""
 
 BLOCK_TOKENS: Final = 16
 """Tokens in one block of the cache, in the torch engine and by default in vLLM."""
@@ -174,13 +175,13 @@ def activation_bytes(model: Model, layout: Layout) -> int:
     """Peak of what one step computes with: the residual stream twice, and the widest feed-forward layer.
 
     `step_tokens · bytes · (2 · hidden + 3 · intermediate / tensor)`: gate, up and their product live at once. With
-    experts each token passes `per_token` of them and their outputs are kept until they are summed. For Llama this
-    gives 12.5 · hidden at one accelerator, where aiconfigurator 0.12 measured 11 (`ACTIVATION_COEFFICIENTS`).
+    experts each token passes `per_token` of them, and their inputs and outputs are kept (vLLM, `fused_experts`). For
+    Llama this gives 12.5 · hidden at one accelerator, where aiconfigurator 0.12 has 11 (`ACTIVATION_COEFFICIENTS`).
     """
     width = (3 if model.gated else 2) * model.intermediate
     kept = 0
     if model.experts:
         experts = model.experts
-        width = max(3 * (experts.per_token * experts.intermediate + experts.shared), 0)
-        kept = experts.per_token * model.hidden
+        width = 3 * (experts.per_token * experts.intermediate + experts.shared)
+        kept = 2 * experts.per_token * model.hidden
     return layout.step_tokens * layout.dtype_bytes * (2 * model.hidden + kept + width // layout.tensor)

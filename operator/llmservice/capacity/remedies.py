@@ -37,12 +37,14 @@ def remedies(case: Case, fleet: FleetDefaults, kv_dtypes: tuple[KvCacheDtype, ..
 
 def smallest_pool(case: Case, fleet: FleetDefaults) -> str:
     """The pool with the least memory per accelerator on which the service fits as it is; empty where none does."""
-    fitting = [
-        (size, name)
-        for name, size in _pools(fleet, split=case.layout.accelerators > 1)
-        if replace(case, layout=replace(case.layout, memory_bytes=size, is_cpu=False)).fits
-    ]
-    return min(fitting, default=(0, ""))[1]
+    too_small = 0
+    for name, size in sorted(_pools(fleet, split=case.layout.accelerators > 1), key=lambda pool: (pool[1], pool[0])):
+        if size <= too_small:
+            continue
+        if replace(case, layout=replace(case.layout, memory_bytes=size, is_cpu=False)).fits:
+            return name
+        too_small = size
+    return ""
 
 
 def _by_settings(case: Case, kv_dtypes: tuple[KvCacheDtype, ...]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from llmservice.capacity.architecture import Model
 from llmservice.capacity.models import catalogue, find_model
 from llmservice.capacity.pools import built_in_pool
 from llmservice.capacity.quantization import Quantization
+from tests.unit.capacity.asked import planned
 
 pytestmark = pytest.mark.unit
 MODELS = {model.name: model for model in catalogue().repositories.values()}
@@ -54,6 +55,18 @@ def test_a_quantised_copy_is_known_by_its_name(repo: str, quantization: Quantiza
 @pytest.mark.parametrize("repo", ["someone/Llama-2-13b-chat-hf", "someone/unheard-of-AWQ"])
 def test_another_publisher_s_model_is_not_taken_for_a_known_one(repo: str) -> None:
     assert find_model(ModelSource(hugging_face=HuggingFaceSource(repo=repo))) is None
+
+
+@pytest.mark.parametrize(
+    ("repo", "gigabytes"),
+    [
+        # Sizes of the safetensors files of each repository.
+        ("hugging-quants/Meta-Llama-3.1-8B-Instruct-AWQ-INT4", 5.73),
+        ("hugging-quants/Meta-Llama-3.1-70B-Instruct-AWQ-INT4", 39.77),
+    ],
+)
+def test_int4_weights_are_as_large_as_their_files(repo: str, gigabytes: float) -> None:
+    assert planned(repo, "a100-80gb").weights_bytes / 1e9 == pytest.approx(gigabytes, rel=0.002)
 
 
 def test_a_package_that_carries_a_model_is_known() -> None:

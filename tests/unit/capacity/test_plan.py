@@ -75,7 +75,7 @@ def test_a_long_context_is_cured_without_more_hardware_first() -> None:
     assert "131072 tokens" in found.reason
     assert found.remedies == (
         "Write spec.kvCache.memoryPercent: 95.",
-        "Write spec.model.maxLength: 100864.",
+        "Write spec.model.maxLength: 101888.",
         "Write spec.kvCache.dtype: fp8_e5m2.",
     )
 

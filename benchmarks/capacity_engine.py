@@ -1,0 +1,125 @@
+"""The cache that the torch engine takes on a CPU, beside what the plan says it will.
+
+Each engine is made in a process of its own (`python -m benchmarks.capacity_engine CASE`) and reads from a control group
+how much memory is free. That group is a folder of files here: a limit, and in use what this process really takes at
+that moment, weights included, and what Triton and the gates take beside it. So nothing else on the host disturbs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks.figures import ROOT
+
+REPO: Final = "HuggingFaceTB/SmolLM2-135M-Instruct"
+GIB: Final = 2**30
+BESIDE_BYTES: Final = 85 * 2**20
+"""tritonserver and two gates: proportional set sizes of a serving replica."""
+
+
+@dataclass(frozen=True)
+class EngineCase:
+    """What an engine is given: `limit` in GiB, the share of it in percent, sequences and tokens of the longest."""
+
+    limit: int
+    percent: int
+    sequences: int
+    length: int
+
+
+CASES: Final = (
+    EngineCase(8, 90, 8, 2048),  # bounded by the sequences
+    EngineCase(4, 90, 4, 8192),
+    EngineCase(3, 90, 64, 8192),  # bounded by the memory
+    EngineCase(4, 80, 64, 8192),
+    EngineCase(6, 90, 64, 8192),
+)
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """One comparison, in blocks of the cache."""
+
+    case: EngineCase
+    planned: int
+    taken: int
+
+
+def engine_blocks() -> Iterator[Blocks]:
+    """Every case, with a real engine each."""
+    from benchmarks.greedy import SMOLLM2
+    from llmserving.weights import prepare
+
+    with tempfile.TemporaryDirectory() as folder:
+        weights = prepare(SMOLLM2, Path(folder))
+        for case in CASES:
+            command = [sys.executable, "-m", "benchmarks.capacity_engine", json.dumps(asdict(case)), str(weights)]
+            done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, env=dict(os.environ))
+            yield Blocks(case, _planned(case), int(done.stdout))
+
+
+def _planned(case: EngineCase) -> int:
+    from benchmarks.capacity_cases import service
+    from llmservice.api.fleet import FleetDefaults
+    from llmservice.capacity.plan import plan
+
+    fleet = FleetDefaults.model_validate({"pools": {"cpu": {"memory": f"{case.limit}Gi"}}})
+    asked = service(
+        REPO,
+        "cpu",
+        model={"source": {"huggingFace": {"repo": REPO}}, "maxLength": case.length, "dtype": "float32"},
+        batching={"maxSequences": case.sequences},
+        kvCache={"memoryPercent": case.percent},
+    )
+    return plan(asked, fleet).kv_blocks
+
+
+def take(case: EngineCase, weights: Path) -> int:
+    """Blocks of an engine that is really made here."""
+    from llmtorch import kv_cache
+    from llmtorch.engine import TorchEngine
+    from llmtorch.options import EngineOptions
+
+    real = kv_cache.host_memory
+    with tempfile.TemporaryDirectory() as folder:
+
+        def host_memory(meminfo: Path, cgroup: Path) -> tuple[int, int]:
+            del meminfo, cgroup
+            return real(*_control_group(Path(folder), case.limit * GIB))
+
+        kv_cache.host_memory = host_memory
+        engine = TorchEngine(
+            EngineOptions(
+                weights,
+                max_sequences=case.sequences,
+                max_length=case.length,
+                dtype="float32",
+                memory_percent=case.percent,
+                device="cpu",
+            )
+        )
+    blocks = engine._cache.keys.shape[1]  # noqa: SLF001 - what it took is nobody else's business
+    assert blocks == engine._blocks.num_blocks  # noqa: SLF001
+    return blocks
+
+
+def _control_group(folder: Path, limit: int) -> tuple[Path, Path]:
+    """Files of a host and a control group of `limit` bytes, in which this process is, and what runs beside it."""
+    resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    (folder / "meminfo").write_text(f"MemTotal: {limit} kB\nMemAvailable: {limit} kB\n")
+    (folder / "memory.max").write_text(str(limit))
+    (folder / "memory.current").write_text(str(resident + BESIDE_BYTES))
+    (folder / "memory.stat").write_text("inactive_file 0\n")
+    return folder / "meminfo", folder
+
+
+if __name__ == "__main__":
+    print(take(EngineCase(**json.loads(sys.argv[1])), Path(sys.argv[2])))

@@ -1,8 +1,8 @@
 """The plan beside KAITO's estimator, on the same models: how many GPUs a model with a given context is said to need.
 
 KAITO (commit 056b828, pkg/workspace/estimator/nodesestimator): GPUs = floor(1.02 W / ((0.84 M - 2.3 GiB - K) / 1.05))
-+ 1, where W is the size of the safetensors files, M the memory of one GPU, and K the cache of one sequence, shared by the GPUs of
-a node. It answers with nodes; here with GPUs of nodes of one, so that both can be read side by side.
++ 1, where W is the size of the safetensors files, M the memory of one GPU, and K the cache of one sequence, shared by
+the GPUs of a node. It answers with nodes; here with GPUs of nodes of one, so that both can be read side by side.
 """
 
 from __future__ import annotations

@@ -109,6 +109,10 @@ class Model:
             return self.latent.latent + self.latent.rope
         return 2 * self.kv_heads_per_accelerator(tensor) * self.head_size
 
+    def kv_vectors(self, tensor: int) -> int:
+        """Keys and values of one token in one layer on one accelerator, counted one a head."""
+        return 1 if self.latent else 2 * self.kv_heads_per_accelerator(tensor)
+
     def cached_layer_tokens(self, length: int, layers: int) -> int:
         """Tokens times layers that one sequence of `length` keeps in `layers` of the model's layers.
 

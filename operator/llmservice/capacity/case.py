@@ -7,8 +7,10 @@ from functools import cached_property
 from typing import Final, Self
 
 from llmservice.api.engine import Backend
+from llmservice.api.operations import KvCacheDtype
 from llmservice.capacity.accelerators import Accelerator
 from llmservice.capacity.architecture import Model
+from llmservice.capacity.kv_dtypes import kv_bytes, kv_scale_bytes
 from llmservice.capacity.memory import Layout, Memory, measure, sequence_bytes
 
 USUAL_LENGTH_DIVISOR: Final = 4
@@ -29,6 +31,12 @@ class Case:
     def changed(self, **layout: object) -> Self:
         """The same with fields of the layout changed."""
         return replace(self, layout=replace(self.layout, **layout))  # type: ignore[arg-type]
+
+    def with_kv(self, dtype: KvCacheDtype) -> Self:
+        """The same with another type of the cache."""
+        layout = self.layout
+        scale = kv_scale_bytes(dtype, layout.backend)
+        return self.changed(kv_bytes=kv_bytes(dtype, layout.dtype_bytes), kv_scale_bytes=scale)
 
     @cached_property
     def memory(self) -> Memory:

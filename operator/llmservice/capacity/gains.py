@@ -36,7 +36,7 @@ def _changes(case: Case, kv_dtypes: tuple[KvCacheDtype, ...]) -> Iterator[tuple[
     layout = case.layout
     if kv_dtypes and layout.kv_bytes == layout.dtype_bytes:
         name = kv_dtypes[0].value
-        yield f"{name.split('_')[0].upper()} KV", "spec.kvCache.dtype", name, case.changed(kv_bytes=1)
+        yield f"{name.split('_')[0].upper()} KV", "spec.kvCache.dtype", name, case.with_kv(kv_dtypes[0])
     if layout.memory_percent < HIGHEST_PERCENT:
         raised = case.changed(memory_percent=HIGHEST_PERCENT)
         yield f"{HIGHEST_PERCENT} % of the memory", "spec.kvCache.memoryPercent", str(HIGHEST_PERCENT), raised

@@ -41,6 +41,11 @@ def kv_bytes(dtype: KvCacheDtype, dtype_bytes: int) -> int:
     return _BYTES.get(dtype, dtype_bytes)
 
 
+def kv_scale_bytes(dtype: KvCacheDtype, backend: Backend) -> int:
+    """Bytes of scales beside each cached key and each cached value: the torch engine has one in bfloat16 for each."""
+    return 2 if backend is Backend.TORCH and dtype is KvCacheDtype.FP8_E4M3 else 0
+
+
 def offered_kv_dtypes(
     backend: Backend, accelerator: Accelerator, quantization: Quantization, triton_version: str
 ) -> tuple[KvCacheDtype, ...]:
@@ -48,7 +53,9 @@ def offered_kv_dtypes(
 
     TensorRT-LLM: support matrix, "Precision": int8 caches from Ampere on, fp8 (e4m3) from Ada on.
     """
-    if accelerator.is_cpu or backend is Backend.TORCH:
+    if backend is Backend.TORCH:
+        return (KvCacheDtype.FP8_E4M3,)
+    if accelerator.is_cpu:
         return ()
     native = accelerator.computes_fp8
     if backend is Backend.TENSORRTLLM:

@@ -45,7 +45,8 @@ BLOCK_TOKENS: Final = 16
 class Layout:
     """What decides the memory of one engine, besides the model: types, split, and the share it may take.
 
-    `memory_bytes` is of one accelerator. `step_tokens` is the most that one step computes.
+    `memory_bytes` is of one accelerator. `step_tokens` is the most that one step computes,
+    `kv_scale_bytes` what stands beside each cached key and value.
     """
 
     memory_bytes: int
@@ -56,6 +57,7 @@ class Layout:
     parallelism: Parallelism
     backend: Backend
     step_tokens: int
+    kv_scale_bytes: int = 0
     is_cpu: bool = False
 
     @property
@@ -167,8 +169,12 @@ def _weights(model: Model, layout: Layout, layers: int, ends: float) -> int:
 
 def sequence_bytes(model: Model, layout: Layout, length: int) -> int:
     """Bytes of keys and values of one sequence of `length` tokens, on the fullest accelerator."""
-    layer_tokens = model.cached_layer_tokens(length, stage_layers(model, layout))
-    return layer_tokens * model.kv_numbers(layout.tensor) * layout.kv_bytes
+    layers = stage_layers(model, layout)
+    # The torch engine's blocks hold every layer, so a window that slides frees none of them.
+    whole = layout.backend is Backend.TORCH
+    layer_tokens = layers * length if whole else model.cached_layer_tokens(length, layers)
+    scales = model.kv_vectors(layout.tensor) * layout.kv_scale_bytes
+    return layer_tokens * (model.kv_numbers(layout.tensor) * layout.kv_bytes + scales)
 
 
 def activation_bytes(model: Model, layout: Layout) -> int:

@@ -16,7 +16,7 @@ from llmservice.capacity.accelerators import Accelerator, find_accelerator
 from llmservice.capacity.architecture import Model
 from llmservice.capacity.case import Case
 from llmservice.capacity.gains import gains
-from llmservice.capacity.kv_dtypes import kv_bytes, offered_kv_dtypes
+from llmservice.capacity.kv_dtypes import kv_bytes, kv_scale_bytes, offered_kv_dtypes
 from llmservice.capacity.limits import is_overridden, notes, problems, quantization_in_force, quota_problem
 from llmservice.capacity.memory import BLOCK_TOKENS, Layout, Memory, sequence_bytes
 from llmservice.capacity.models import find_model, source_name
@@ -115,6 +115,7 @@ def _layout(service: LLMService, pool: Pool, accelerator: Accelerator, model: Mo
         quantization=quantization_in_force(service, model),
         parallelism=spec.engine.parallelism,
         backend=spec.engine.backend,
+        kv_scale_bytes=kv_scale_bytes(spec.kv_cache.dtype, spec.engine.backend),
         step_tokens=spec.batching.max_batch_tokens or STEP_TOKENS[spec.engine.backend],
         is_cpu=accelerator.is_cpu,
     )

@@ -55,7 +55,7 @@ def _by_settings(case: Case, kv_dtypes: tuple[KvCacheDtype, ...]) -> Iterator[st
     shorter = min(case.tokens, case.max_length - 1) // 256 * 256
     if shorter >= USEFUL_LENGTH and case.sequences_of(shorter):
         yield f"Write spec.model.maxLength: {shorter}."
-    if kv_dtypes and layout.kv_bytes == layout.dtype_bytes and case.changed(kv_bytes=1).fits:
+    if kv_dtypes and layout.kv_bytes == layout.dtype_bytes and case.with_kv(kv_dtypes[0]).fits:
         yield f"Write spec.kvCache.dtype: {kv_dtypes[0].value}."
     if layout.dtype_bytes > 2 and case.changed(dtype_bytes=2, kv_bytes=2).fits:
         yield "Write spec.model.dtype: bfloat16."

@@ -176,7 +176,7 @@ def test_the_vllm_in_an_image_follows_from_its_triton(triton: str, vllm: tuple[i
         (Backend.VLLM, "h100-80gb", "2.71.0", ["fp8_e4m3", "fp8_e5m2"]),
         (Backend.TENSORRTLLM, "a100-80gb", "2.71.0", ["int8"]),
         (Backend.TENSORRTLLM, "l40s", "2.71.0", ["fp8_e4m3", "int8"]),
-        (Backend.TORCH, "h100-80gb", "2.71.0", []),
+        (Backend.TORCH, "cpu", "2.71.0", ["fp8_e4m3"]),
         (Backend.VLLM, "cpu", "2.71.0", []),
     ],
 )

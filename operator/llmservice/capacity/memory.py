@@ -163,6 +163,8 @@ def _weights(model: Model, layout: Layout, layers: int, ends: float) -> int:
     packed = (layers - dense) * linear + dense * dense_linear
     whole = (layers - dense) * plain + dense * dense_plain + model.hidden + model.unshaped_parameters
     whole += int(ends * model.embedding_parameters) // layout.tensor
+    if layout.is_cpu and layout.backend is Backend.TORCH and model.tied:
+        whole += model.embedding_parameters  # laid out a second time for oneDNN, as the output layer
     bits = bits_per_weight(layout.quantization, layout.dtype_bytes)
     return int(packed * bits / 8) + whole * layout.dtype_bytes
 

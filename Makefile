@@ -11,7 +11,7 @@ BENCH := PYTHONPATH=model_repository:model_repository/gate:model_repository/torc
 export QUICK
 .NOTPARALLEL: bench
 
-.PHONY: help demo test lint unit cluster e2e generate lock bench bench-capacity bench-gate bench-greedy bench-operator bench-sizes clean down setup
+.PHONY: help demo test lint unit cluster e2e generate lock bench bench-capacity bench-gate bench-greedy bench-operator bench-scheduler bench-sizes bench-soak clean down setup
 
 help: ## Explain each target
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,7 +54,7 @@ generate: setup ## Write generated files: CRD, chart copies, API reference
 lock: ## Pin dependencies again from pyproject.toml
 	@PATH=$(BIN):$$PATH requirements/lock.sh
 
-bench: bench-sizes bench-greedy bench-gate bench-capacity bench-operator ## All benchmarks, one after the other (QUICK=1: at most 10 minutes)
+bench: bench-sizes bench-greedy bench-gate bench-capacity bench-operator bench-scheduler bench-soak ## All benchmarks, one after the other (QUICK=1: at most 10 minutes)
 
 bench-gate: setup ## The gate on a real tritonserver: throughput, reloads under load, cancellation
 	@echo "» bench-gate" && $(BENCH).gate
@@ -67,6 +67,12 @@ bench-capacity: setup ## The capacity plan: against NVIDIA's memory model (0.5 G
 
 bench-operator: setup ## The operator: API writes, memory, 50 services, from kubectl apply to the first token
 	@echo "» bench-operator" && $(BENCH).operator
+
+bench-scheduler: setup ## The torch engine's scheduler: processor time per step at 256 sequences
+	@echo "» bench-scheduler" && $(BENCH).engine_scheduler
+
+bench-soak: setup ## 10,000 random requests with cancellations and deadlines through the torch engine: nothing leaks
+	@echo "» bench-soak" && $(BENCH).engine_soak
 
 bench-sizes: setup ## What is counted: image, CRD, rules with their tests, tests by tier
 	@echo "» bench-sizes" && $(BENCH).sizes

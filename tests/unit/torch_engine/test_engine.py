@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchmarks.engine_soak import soak
 from llmserving.engine import FinishReason, Request, SamplingParameters
 from llmserving.parameters import Mode
 from llmtorch.engine import TorchEngine
@@ -260,28 +260,17 @@ def test_closing_ends_everything(engine: TorchEngine) -> None:
 
 @pytest.mark.parametrize("mode", [Mode.CONTINUOUS, Mode.DYNAMIC])
 def test_whatever_comes_is_answered_once_and_leaves_nothing_behind(mode: Mode, tiny_llama: Path) -> None:
-    engine = engine_on(tiny_llama, mode=mode, cache_blocks=40, max_sequences=6, max_batch_tokens=20)
-    chance = random.Random(5)
-    answers: dict[int, Answer] = defaultdict(Answer)
-    live: set[int] = set()
-    batch = sent = 0
-    while sent < 150 or live:
-        if sent < 150 and len(live) < 20:
-            batch, size = batch + 1, chance.randint(1, 4)
-            for _ in range(size):
-                sent += 1
-                live.add(sent)
-                wanted = {"max_tokens": chance.randint(1, 20), "top_p": chance.choice([0.0, 0.5, 1.0])}
-                request = sampled(sent, "x" * chance.choice([0, 1, 5, 20, 60, 150, 170]), **wanted)
-                engine.add(replace(request, batch=batch, batch_size=size))
-        if live and chance.random() < 0.2:
-            engine.cancel(chance.choice(sorted(live)))
-        assert engine.has_work()
-        collect(engine.step(), answers)
-        live = {key for key in live if answers[key].last is None}
-    assert len(answers) == sent
-    status = engine.status()
+    tested = soak(tiny_llama, mode, seed=5)
+    tested.run(40)
+    assert tested.wrong == 0
+    assert tested.ends.keys() >= {
+        FinishReason.LENGTH,
+        FinishReason.CANCELLED,
+        FinishReason.ERROR,
+        FinishReason.DEADLINE,
+    }
+    engine, status = tested.engine, tested.engine.status()
     assert (status.waiting, status.running, status.kv_cache_usage) == (0, 0, 0.0)
-    assert not engine._scheduler._batches._batches
+    assert len(engine._scheduler._batches) == 0
     assert not engine._groups
     assert not engine._answers

@@ -1,17 +1,217 @@
-"""One window: signals and memory to a decision and the next memory. Pure; `now` is the only clock."""
+"""One window: signals and memory to a decision and the next memory. Pure; `now` is the only clock.
+
+Guards come in order and each may end the decision: tuning is off, the signals cannot be trusted, nothing comes any
+more, something is under way, a change is on trial. What is left asks the model: replicas first, since too few of them
+break objectives and too many cost money, then one other knob at a time.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from typing import Final
+
 from llmservice.api.operations import TuningMode
-from llmservice.tuning.decision import Decision, Outcome
-from llmservice.tuning.measured import Signals
+from llmservice.tuning import account, blind, verify
+from llmservice.tuning.decision import Action, Decision, Knob, Outcome, sentence
+from llmservice.tuning.guard import free_at, repaired
+from llmservice.tuning.knob_moves import Step, next_step, ordered
+from llmservice.tuning.learnt import lead_of, learn
+from llmservice.tuning.measured import Signals, UnderWay
+from llmservice.tuning.model import candidate_of, model_of
+from llmservice.tuning.performance import Performance
+from llmservice.tuning.propose import Proposal, propose
+from llmservice.tuning.replicas import Wanted, consolidates, decide_replicas
 from llmservice.tuning.settings import Settings
 from llmservice.tuning.state import State
+from llmservice.tuning.trust import judge
+
+ZERO_WINDOWS: Final = 3
+"""Windows without any traffic after which the fewest replicas do (dynamo#6985 never came down)."""
+SATURATED_KV: Final = 0.8
+SATURATED_WAITING: Final = 5.0
+"""Sequences that wait inside engines, per replica (llm-d's saturation analyzer uses the same two figures)."""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one window's guards hand on."""
+
+    settings: Settings
+    signals: Signals
+    state: State
+    now: float
+    lead: float
+
+    @property
+    def horizon(self) -> float:
+        """Seconds until what is asked for now has served one window."""
+        return self.lead + 1.5 * self.signals.window_seconds
 
 
 def decide(settings: Settings, signals: Signals, state: State, now: float) -> tuple[Decision, State]:
-    """What to do after this window, and what to remember. `now` is seconds since the epoch, never going back."""
-    _ = now
+    """What to do after this window, and what to remember. `now` is seconds since the epoch."""
     if settings.mode is TuningMode.OFF:
         return Decision(Outcome.OFF, signals.knobs, signals.knobs, "Tuning is off: knobs stay where they are."), state
-    return Decision(Outcome.HOLD, signals.knobs, signals.knobs, "Nothing is learnt yet: knobs stay."), state
+    state = account.adopted(state.model_copy(update={"guard": repaired(state.guard, now)}), signals)
+    decision, state = _decide(settings, signals, state, now)
+    if settings.mode is TuningMode.OBSERVE:
+        decision = _observed(decision, signals)
+    return decision, account.remembered(state, decision, now)
+
+
+def _decide(settings: Settings, signals: Signals, state: State, now: float) -> tuple[Decision, State]:
+    trust = judge(signals)
+    lead = lead_of(state.learnt, settings)
+    one = Pass(settings, signals, state, now, lead)
+    if trust.distrust:
+        return blind.hold(settings, signals, state, now, trust.distrust)
+    state = state.model_copy(
+        update={
+            "guard": state.guard.model_copy(update={"untrusted_since": None}),
+            "learnt": learn(state.learnt, settings, signals, now, trust.pods, one.horizon),
+        }
+    )
+    one = replace(one, state=state, lead=lead_of(state.learnt, settings))
+    idle = _idle(one)
+    if idle is not None:
+        return idle
+    modelled = model_of(state.learnt, settings, signals.knobs)
+    if modelled.performance is None or modelled.distrust:
+        return blind.unmodelled(settings, signals, state, now, modelled.distrust, trust.frozen)
+    if not trust.frozen and state.trial is None:
+        corrected = account.corrected(state, modelled.performance, signals, now)
+        one = replace(one, state=corrected)
+        modelled = model_of(corrected.learnt, settings, signals.knobs)
+    assert modelled.performance is not None  # noqa: S101 - corrections take no model away
+    return _modelled(one, modelled.performance, trust.frozen)
+
+
+def _idle(one: Pass) -> tuple[Decision, State] | None:
+    """Zero is a measurement: after some windows without any request, the fewest replicas do."""
+    signals, guard = one.signals, one.state.guard
+    nothing = signals.arrivals.known == 0 and signals.queue_depth.known_or(0.0) == 0
+    windows = guard.zero_windows + 1 if nothing and signals.running.known_or(0.0) == 0 else 0
+    state = one.state.model_copy(update={"guard": guard.model_copy(update={"zero_windows": windows})})
+    if windows == 0:
+        return None
+    least = max(1, one.settings.bounds.min_replicas)
+    supply = signals.knobs.replicas
+    if windows < ZERO_WINDOWS or supply <= least or signals.under_way:
+        reason = f"No request came for {windows} windows."
+        return Decision(Outcome.HOLD, signals.knobs, signals.knobs, reason, headroom=1.0), state
+    action = Action(Knob.REPLICAS, supply, least, f"no request came for {windows} windows")
+    return ordered(one.settings, signals, state, one.now, (action,), action.reason)
+
+
+def _modelled(one: Pass, performance: Performance, frozen: str) -> tuple[Decision, State]:
+    here = candidate_of(one.signals.knobs)
+    proposal = propose(performance, one.state.learnt, one.state.guard, one.settings, one.signals, here, one.horizon)
+    one = replace(one, state=account.foretold(one.state, proposal))
+    if any(way is not UnderWay.LIVE_CHANGE for way in one.signals.under_way):
+        return _hold(one, proposal, f"Knobs stay: {frozen}.")
+    supply = one.signals.knobs.replicas
+    wanted = _replicas(one, proposal)
+    one = replace(one, state=one.state.model_copy(update={"guard": wanted.guard}))
+    step = Step()
+    if not frozen and one.state.trial is None:
+        step = next_step(one.settings, one.state, performance, proposal, one.now, one.lead)
+    more = Action(Knob.REPLICAS, supply, wanted.replicas, wanted.reason)
+    if wanted.replicas > supply and not _in_place_will_do(one, proposal, step):
+        return _ordered(one, proposal, (more,), wanted.reason)
+    if frozen:
+        return _hold(one, proposal, f"Knobs stay: {frozen}.", wanted.not_before)
+    if one.state.trial is not None:
+        verdict = verify.watch(one.settings, one.signals, one.state, performance, one.now)
+        one = replace(one, state=verdict.state)
+        if verdict.actions:
+            return _ordered(one, proposal, verdict.actions, verdict.reason)
+        return _hold(one, proposal, verdict.reason, wanted.not_before)
+    if step.action is not None:
+        return _ordered(one, proposal, (step.action,), step.reason)
+    if wanted.replicas < supply and one.now >= free_at(one.state.guard, Knob.REPLICAS, one.lead):
+        return _ordered(one, proposal, (more,), wanted.reason)
+    times = [time for time in (wanted.not_before, step.not_before) if time is not None]
+    return _hold(one, proposal, step.reason or wanted.reason, min(times, default=None))
+
+
+def _in_place_will_do(one: Pass, proposal: Proposal, step: Step) -> bool:
+    """Whether a change in place, which is faster than any replica, spares those that the present setting needs."""
+    overloaded = proposal.rate > proposal.here.capacity * max(1, one.signals.replicas.ready)
+    return (
+        step.action is not None
+        and not overloaded
+        and not proposal.best.capped
+        and proposal.best.replicas <= one.signals.knobs.replicas
+    )
+
+
+def _replicas(one: Pass, proposal: Proposal) -> Wanted:
+    """How many replicas to have; as many as there are where somebody else decides that."""
+    signals, bounds = one.signals, one.settings.bounds
+    supply = signals.knobs.replicas
+    if signals.replicas_owner:
+        return Wanted(supply, one.state.guard, f"{signals.replicas_owner} decides about replicas")
+    need = proposal.need
+    veto = _veto(one, proposal)
+    free = signals.free_accelerators.known
+    each = max(1, one.settings.limits.accelerators_per_replica)
+    room = None if free is None else max(0, int(free) // each - len(signals.replicas.pending))
+    bounds = replace(bounds, min_replicas=max(1, bounds.min_replicas))
+    wanted = decide_replicas(one.state.guard, need, supply, bounds, one.now, one.lead, veto, room)
+    if wanted.replicas < supply and not consolidates(proposal.rate, proposal.here.capacity, wanted.replicas):
+        return Wanted(supply, wanted.guard, "fewer replicas would be too full at the rate of now")
+    return wanted
+
+
+def _veto(one: Pass, proposal: Proposal) -> str:
+    """Why no replica may go, whatever the model says; empty: none."""
+    signals = one.signals
+    ready = max(1, signals.replicas.ready)
+    if signals.replicas.starting or signals.replicas.pending:
+        return "replicas are still starting"
+    if signals.rejections.known_or(0.0) > 0:
+        return "requests are refused"
+    if signals.kv_usage.known_or(0.0) >= SATURATED_KV:
+        return "the cache of keys and values is nearly full"
+    if signals.waiting.known_or(0.0) >= SATURATED_WAITING * ready:
+        return "sequences wait inside the engines"
+    for objective in one.settings.objectives:
+        if any(found.objective == objective for found in proposal.infeasible):
+            continue
+        seen = signals.of(objective.metric).mean.known
+        if seen is not None and seen > objective.seconds:
+            return f"{objective.words} is missed"
+    if one.now < one.state.guard.frozen_until:
+        return "something was undone within the hour"
+    return ""
+
+
+def _ordered(one: Pass, proposal: Proposal, actions: tuple[Action, ...], reason: str) -> tuple[Decision, State]:
+    decision, state = ordered(one.settings, one.signals, one.state, one.now, actions, reason)
+    return account.explained(decision, one.signals, proposal), state
+
+
+def _hold(one: Pass, proposal: Proposal, reason: str, not_before: float | None = None) -> tuple[Decision, State]:
+    knobs = one.signals.knobs
+    decision = Decision(
+        Outcome.HOLD,
+        knobs,
+        knobs,
+        sentence(reason),
+        next_action_at=None if not_before is None else max(one.now, not_before),
+    )
+    return account.explained(decision, one.signals, proposal), one.state
+
+
+def _observed(decision: Decision, signals: Signals) -> Decision:
+    """What would have been done, without doing it."""
+    if not decision.actions:
+        return decision
+    return replace(
+        decision,
+        outcome=Outcome.OBSERVE,
+        knobs=signals.knobs,
+        proposed=decision.knobs,
+        actions=(),
+        reason=f"Would act: {decision.reason}",
+    )

@@ -30,6 +30,8 @@ class Scope(StrEnum):
     ALL = "All"
     CANARY = "Canary"
     """One replica, beside the others with the old setting."""
+    PROMOTED = "Promoted"
+    """Those beside the canary: what it proved becomes everybody's."""
 
 
 class Outcome(StrEnum):
@@ -119,3 +121,8 @@ class Decision:
     """Why not trusted, in words."""
     degraded: bool = False
     """Held for so long that somebody should look."""
+
+
+def sentence(text: str) -> str:
+    """`text` as a sentence."""
+    return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith(".") else ".")

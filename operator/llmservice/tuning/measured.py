@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Final
 
 from llmservice.api.knobs import Knobs
+from llmservice.tuning.metric import Metric
 
 
 class Validity(StrEnum):
@@ -90,12 +91,17 @@ class Batches:
 
 @dataclass(frozen=True)
 class Quantiles:
-    """Quantiles of a latency over the window, in seconds; a quantile's `samples` are requests."""
+    """Quantiles of a latency over the window, in seconds; a quantile's `samples` are requests.
+
+    The mean is exact, being a sum over a count. Quantiles of a histogram are only known to lie between two of its
+    `edges`; empty: they are exact.
+    """
 
     mean: Measured = MISSING
     p50: Measured = MISSING
     p90: Measured = MISSING
     p99: Measured = MISSING
+    edges: tuple[float, ...] = ()
 
     def at(self, quantile: float) -> Measured:
         """The figure of 0.5, 0.9 or 0.99. Raises KeyError for another quantile."""
@@ -205,3 +211,11 @@ class Signals:
     canary: CanaryReport | None = None
     contradictions: tuple[str, ...] = field(default=())
     """In words, where independent sources of the signals disagree; empty: none do."""
+
+    def of(self, metric: Metric) -> Quantiles:
+        """What was measured of `metric`."""
+        return {
+            Metric.LATENCY: self.latency,
+            Metric.TIME_TO_FIRST_TOKEN: self.time_to_first_token,
+            Metric.PER_OUTPUT_TOKEN: self.per_output_token,
+        }[metric]

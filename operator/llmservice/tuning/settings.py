@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from llmservice.api.batching import BatchingMode
 from llmservice.api.knobs import SLOT_LOOKAHEAD
 from llmservice.api.operations import TuningMode
-
-
-class Metric(StrEnum):
-    """What an objective is about; the names are the fields of `spec.objectives`."""
-
-    LATENCY = "latency"
-    TIME_TO_FIRST_TOKEN = "timeToFirstToken"  # noqa: S105 - a field's name
-    PER_OUTPUT_TOKEN = "perOutputToken"  # noqa: S105 - a field's name
+from llmservice.tuning.metric import Metric as Metric
 
 
 @dataclass(frozen=True)

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import ValidationError
+
+from llmservice.tuning.guard import Guard
+from llmservice.tuning.learnt import Learnt
+from llmservice.tuning.memory import Memory, newest
+from llmservice.tuning.trial import Trial
 
 VERSION: Final = 1
 DECISIONS_KEPT: Final = 10
-
-
-class Memory(BaseModel):
-    """A part of the state. A newer version's fields are dropped, not refused; infinities and NaN are."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
-
-
-def newest(most: int) -> BeforeValidator:
-    """Keeps the last `most` items of a sequence, so that no stored state grows."""
-    return BeforeValidator(lambda value: value[-most:] if isinstance(value, (list, tuple)) else value)
 
 
 class PastDecision(Memory):
@@ -31,10 +25,27 @@ class PastDecision(Memory):
     inputs: tuple[tuple[str, float], ...] = ()
 
 
+class Asked(Memory):
+    """The knobs that were asked for last. Delay in seconds."""
+
+    delay: float
+    instances: int
+    slots: int
+    replicas: int
+
+
 class State(Memory):
     """Everything remembered of one service."""
 
     version: int = VERSION
+    learnt: Learnt = Learnt()
+    guard: Guard = Guard()
+    trial: Trial | None = None
+    asked: Asked | None = None
+    last_good: Asked | None = None
+    """The last knobs that were proven, or that somebody else set."""
+    foretold: tuple[tuple[str, float], ...] = ()
+    """Quantiles predicted for the window that now ends, by metric, before any bound."""
     decisions: Annotated[tuple[PastDecision, ...], newest(DECISIONS_KEPT)] = ()
 
     @classmethod

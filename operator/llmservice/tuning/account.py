@@ -1,0 +1,117 @@
+"""What a window adds to the memory, and what a decision tells of itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from llmservice.api.knobs import Knobs
+from llmservice.tuning.decision import Decision, Outcome
+from llmservice.tuning.guard import last_change
+from llmservice.tuning.knob_moves import asked_of
+from llmservice.tuning.measured import Signals
+from llmservice.tuning.metric import Metric
+from llmservice.tuning.model import candidate_of
+from llmservice.tuning.performance import Performance
+from llmservice.tuning.propose import Proposal
+from llmservice.tuning.state import DECISIONS_KEPT, PastDecision, State
+from llmservice.tuning.tail import learn_bias, learn_residual
+
+SETTLED_WINDOWS: Final = 2.5
+"""Windows after a change in which latencies are of both settings."""
+STEADY: Final = 0.92
+"""Of saturation, up to which a window may count as a steady state."""
+
+
+def adopted(state: State, signals: Signals) -> State:
+    """The memory. Knobs that somebody else moved are taken as they are: what we tried is over, theirs are good."""
+    current = asked_of(signals.knobs)
+    if state.asked is None:
+        return state.model_copy(update={"asked": current, "last_good": current})
+    if signals.under_way or state.asked == current.model_copy(update={"replicas": state.asked.replicas}):
+        return state.model_copy(update={"asked": state.asked.model_copy(update={"replicas": current.replicas})})
+    return state.model_copy(update={"asked": current, "last_good": current, "trial": None})
+
+
+def corrected(state: State, performance: Performance, signals: Signals, now: float) -> State:
+    """The memory of what the model misses by, after a window in a steady state; any other says nothing."""
+    here = candidate_of(signals.knobs)
+    last = last_change(state.guard)
+    settled = last is None or now - last.at > SETTLED_WINDOWS * signals.window_seconds
+    ready = signals.replicas.ready
+    rate = signals.arrivals.known
+    if not settled or not rate or ready == 0 or ready != signals.knobs.replicas:
+        return state
+    each = rate / ready
+    queue = signals.queue_depth.known_or(0.0)
+    if each > STEADY * performance.saturation(here) or queue > rate * signals.window_seconds / 4:
+        return state
+    learnt = state.learnt
+    before = dict(state.foretold)
+    for metric in Metric:
+        correction, seen = learnt.correction(metric.value), signals.of(metric)
+        if seen.mean.known is None:
+            continue
+        found = learn_bias(correction, seen.mean.known, performance.mean(here, metric, each), seen.mean.samples)
+        predicted = before.get(metric.value)
+        if predicted is not None and seen.p99.known is not None and not seen.edges:
+            found = learn_residual(found, seen.p99.known, predicted)
+        learnt = learnt.corrected(found)
+    return state.model_copy(update={"learnt": learnt})
+
+
+def foretold(state: State, proposal: Proposal) -> State:
+    """The memory, with what is predicted for the next window."""
+    told = tuple((one.metric.value, one.seconds) for one in proposal.predictions if one.quantile == 0.99)
+    return state.model_copy(update={"foretold": told})
+
+
+def explained(decision: Decision, signals: Signals, proposal: Proposal) -> Decision:
+    """The decision with the figures it rests on, and what the model would have in the end."""
+    best = proposal.best
+    proposed = Knobs(
+        max_queue_delay=timedelta(microseconds=round(1e6 * best.candidate.delay)),
+        engine_instances=best.candidate.instances,
+        slots=best.candidate.slots,
+        replicas=max(1, best.replicas),
+    )
+    return replace(
+        decision,
+        proposed=proposed,
+        inputs=inputs(signals, proposal),
+        headroom=round(proposal.headroom, 4),
+        limiting=proposal.limiting,
+        infeasible=proposal.infeasible,
+        predictions=proposal.predictions,
+    )
+
+
+def inputs(signals: Signals, proposal: Proposal) -> tuple[tuple[str, float], ...]:
+    """The figures behind a decision, rounded for people."""
+    told: dict[str, float | None] = {
+        "arrivals": signals.arrivals.known,
+        "demand": proposal.demand,
+        "capacityPerReplica": proposal.here.capacity,
+        "queueDepth": signals.queue_depth.known,
+        "replicas": float(signals.knobs.replicas),
+        "readyReplicas": float(signals.replicas.ready),
+        "needed": float(proposal.need.up),
+    }
+    return tuple((name, float(f"{value:.4g}")) for name, value in told.items() if value is not None)
+
+
+def remembered(state: State, decision: Decision, now: float) -> State:
+    """The memory with this decision, if it did something or is of another kind than the last."""
+    last = state.decisions[-1] if state.decisions else None
+    acts = decision.actions or decision.outcome is Outcome.OBSERVE
+    if not acts and last is not None and last.outcome == decision.outcome.value:
+        return state
+    past = PastDecision(
+        at=now,
+        outcome=decision.outcome.value,
+        reason=decision.reason,
+        changes=tuple(f"{one.knob.value} {one.old:g} -> {one.new:g} ({one.scope.value})" for one in decision.actions),
+        inputs=decision.inputs,
+    )
+    return state.model_copy(update={"decisions": (*state.decisions, past)[-DECISIONS_KEPT:]})

@@ -1,0 +1,77 @@
+"""The rate that must be served when what is asked for now will be ready: level, trend, and what forecasts missed by.
+
+The trend is Holt's double exponential smoothing; the miss is split-conformal: a quantile of recent ratios between what
+came and what had been foretold, so that nothing is assumed of their distribution (Vovk et al., 2005).
+"""
+
+from __future__ import annotations
+
+from math import exp
+from typing import Annotated, Final
+
+from llmservice.tuning.memory import Memory, newest
+
+LEVEL_SECONDS: Final = 90.0
+TREND_SECONDS: Final = 300.0
+MISSES_KEPT: Final = 720
+LEAST_MISSES: Final = 30
+"""Fewer say nothing of a quantile; until then `FIRST_MARGIN` stands in."""
+FIRST_MARGIN: Final = 1.1
+MOST_MARGIN: Final = 2.0
+STEEPEST: Final = 1.0
+"""Most growth by trend over the lead time, relative: a trend of a few windows is no reason to double."""
+
+
+class Told(Memory):
+    """A forecast made for `due`."""
+
+    due: float
+    rate: float
+
+
+class Forecast(Memory):
+    """What is remembered of the rate. Requests/s; `slope` per second of time."""
+
+    at: float = 0.0
+    level: float = 0.0
+    slope: float = 0.0
+    windows: int = 0
+    told: Annotated[tuple[Told, ...], newest(128)] = ()
+    misses: Annotated[tuple[float, ...], newest(MISSES_KEPT)] = ()
+
+
+def learn_rate(memory: Forecast, rate: float, now: float, lead: float) -> Forecast:
+    """`memory` after a window that ended at `now` with `rate`, and with the forecast for `now + lead` noted."""
+    step = now - memory.at
+    if memory.windows == 0 or step <= 0 or step > 10 * max(lead, LEVEL_SECONDS):
+        # The first window, or one after so long a silence that the trend before it says nothing.
+        level, slope = rate, 0.0
+        memory = memory.model_copy(update={"told": ()})
+    else:
+        foreseen = memory.level + memory.slope * step
+        level = foreseen + (1.0 - exp(-step / LEVEL_SECONDS)) * (rate - foreseen)
+        slope = memory.slope + (1.0 - exp(-step / TREND_SECONDS)) * ((level - memory.level) / step - memory.slope)
+    level = max(0.0, level)
+    due = [one for one in memory.told if one.due <= now]
+    misses = memory.misses
+    if due and due[-1].rate > 0:
+        misses = (*misses, rate / due[-1].rate)[-MISSES_KEPT:]
+    new = memory.model_copy(
+        update={"at": now, "level": level, "slope": slope, "windows": memory.windows + 1, "misses": misses}
+    )
+    waiting = tuple(one for one in memory.told if one.due > now)
+    return new.model_copy(update={"told": (*waiting, Told(due=now + lead, rate=foretell(new, lead)))[-128:]})
+
+
+def foretell(memory: Forecast, lead: float) -> float:
+    """The rate in `lead` seconds: never less than the level, since a fall that does not come costs objectives."""
+    grown = memory.level + memory.slope * lead
+    return min(max(memory.level, grown), (1.0 + STEEPEST) * memory.level)
+
+
+def margin(memory: Forecast, quantile: float) -> float:
+    """By what factor a forecast must be raised to hold in the share `quantile` of cases; at least 1."""
+    if len(memory.misses) < LEAST_MISSES:
+        return FIRST_MARGIN
+    ordered = sorted(memory.misses)
+    return min(MOST_MARGIN, max(1.0, ordered[min(len(ordered) - 1, int(quantile * (len(ordered) + 1)))]))

@@ -1,0 +1,134 @@
+"""What the guard remembers, and its rules about time: cooldowns, budgets, reversals, settings that failed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from llmservice.tuning.decision import Action, Knob
+from llmservice.tuning.memory import Memory, newest
+from llmservice.tuning.performance import Candidate
+
+DAY: Final = 86400.0
+HOUR: Final = 3600.0
+DELAY_COOLDOWN: Final = 1800.0
+IN_PLACE_COOLDOWN: Final = 60.0
+LEAST_REPLICA_COOLDOWN: Final = 180.0
+DELAY_CHANGES_A_DAY: Final = 2
+"""Each is a reload of the gate, and reloads are what goes wrong in the field (server#8117, #5757)."""
+LOCK_COOLDOWNS: Final = 4
+"""A knob does not go back to where it was for so many cooldowns."""
+FREEZE: Final = HOUR
+"""Nothing is tried for so long after something was undone."""
+BAN: Final = DAY
+KEPT: Final = 64
+
+
+class Change(Memory):
+    """A knob that was moved. Delays in seconds."""
+
+    at: float
+    knob: Knob
+    old: float
+    new: float
+
+
+class Banned(Memory):
+    """A setting that did worse than foretold, not to be tried again before `until`."""
+
+    instances: int
+    delay: float
+    slots: int
+    until: float
+
+
+class Guard(Memory):
+    """What is remembered of changes and of reasons to hold."""
+
+    changes: Annotated[tuple[Change, ...], newest(KEPT)] = ()
+    banned: Annotated[tuple[Banned, ...], newest(16)] = ()
+    frozen_until: float = 0.0
+    fewer_since: float | None = None
+    """Since when fewer replicas would have been enough."""
+    far_fewer_since: float | None = None
+    """Likewise, by far."""
+    more_windows: int = 0
+    """Windows in a row in which more replicas were needed."""
+    zero_windows: int = 0
+    untrusted_since: float | None = None
+
+
+def recorded(guard: Guard, actions: tuple[Action, ...], now: float) -> Guard:
+    """`guard` after `actions` were ordered at `now`."""
+    made = tuple(Change(at=now, knob=one.knob, old=one.old, new=one.new) for one in actions)
+    return guard.model_copy(update={"changes": (*guard.changes, *made)[-KEPT:]}) if made else guard
+
+
+def repaired(guard: Guard, now: float) -> Guard:
+    """`guard` without what lies in the future: a clock that was set back must not lock knobs for ever."""
+    return guard.model_copy(
+        update={
+            "changes": tuple(one for one in guard.changes if one.at <= now),
+            "banned": tuple(one for one in guard.banned if now < one.until <= now + BAN),
+            "frozen_until": min(guard.frozen_until, now + FREEZE),
+            "fewer_since": None if guard.fewer_since is None else min(guard.fewer_since, now),
+            "far_fewer_since": None if guard.far_fewer_since is None else min(guard.far_fewer_since, now),
+            "untrusted_since": None if guard.untrusted_since is None else min(guard.untrusted_since, now),
+        }
+    )
+
+
+def cooldown(knob: Knob, lead: float) -> float:
+    """Seconds for which nothing but more replicas follows a change of `knob`."""
+    if knob is Knob.DELAY:
+        return DELAY_COOLDOWN
+    return max(lead, LEAST_REPLICA_COOLDOWN) if knob is Knob.REPLICAS else IN_PLACE_COOLDOWN
+
+
+def last_change(guard: Guard, *knobs: Knob) -> Change | None:
+    """The newest change of any of `knobs` (of all, if none is named)."""
+    return next((one for one in reversed(guard.changes) if not knobs or one.knob in knobs), None)
+
+
+def free_at(guard: Guard, knob: Knob, lead: float) -> float:
+    """When `knob` may move next, as far as time decides. 0: at once.
+
+    Its own cooldown has to be over, and that of whatever moved last, so that an effect has one cause. A change of the
+    delay holds up other knobs for as long as one in place would: its own cooldown is a budget, not its effect.
+    """
+    own = last_change(guard, knob)
+    other = last_change(guard)
+    times = [guard.frozen_until]
+    if own is not None:
+        times.append(own.at + cooldown(knob, lead))
+    if other is not None and other.knob is not knob:
+        effect = IN_PLACE_COOLDOWN if other.knob is Knob.DELAY else cooldown(other.knob, lead)
+        times.append(other.at + effect)
+    if knob is Knob.DELAY:
+        reloads = [one.at for one in guard.changes if one.knob is Knob.DELAY]
+        if len(reloads) >= DELAY_CHANGES_A_DAY:
+            times.append(reloads[-DELAY_CHANGES_A_DAY] + DAY)
+    return max(times)
+
+
+def goes_back(guard: Guard, knob: Knob, new: float, now: float, lead: float) -> bool:
+    """Whether moving `knob` to `new` would undo its last change before that had `LOCK_COOLDOWNS` to prove itself."""
+    last = last_change(guard, knob)
+    if last is None or now >= last.at + LOCK_COOLDOWNS * cooldown(knob, lead):
+        return False
+    return (last.new - last.old) * (new - last.new) < 0
+
+
+def is_banned(guard: Guard, candidate: Candidate) -> bool:
+    """Whether a setting failed and its time is not over; see `repaired`."""
+    return any(
+        one.instances == candidate.instances
+        and abs(one.delay - candidate.delay) < 1e-6
+        and one.slots == candidate.slots
+        for one in guard.banned
+    )
+
+
+def failed(guard: Guard, candidate: Candidate, now: float) -> Guard:
+    """`guard` after `candidate` was undone."""
+    ban = Banned(instances=candidate.instances, delay=candidate.delay, slots=candidate.slots, until=now + BAN)
+    return guard.model_copy(update={"banned": (*guard.banned, ban)[-16:], "frozen_until": now + FREEZE})

@@ -1,0 +1,157 @@
+"""Knobs but replicas: which one to move next on the way to the best setting, and when it may."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
+
+from llmservice.api.knobs import Knobs
+from llmservice.api.operations import TuningMode
+from llmservice.tuning.decision import Action, Decision, Knob, Outcome, Scope, sentence
+from llmservice.tuning.guard import free_at, goes_back, is_banned, recorded
+from llmservice.tuning.measured import Signals
+from llmservice.tuning.performance import Candidate, Performance, capacity
+from llmservice.tuning.propose import OBJECTIVE_SHARE, Proposal
+from llmservice.tuning.settings import Settings
+from llmservice.tuning.state import Asked, State
+from llmservice.tuning.trial import CANARY_REPLICAS, Stage, Trial
+
+FIELDS: Final = {Knob.INSTANCES: "instances", Knob.DELAY: "delay", Knob.SLOTS: "slots"}
+
+
+@dataclass(frozen=True)
+class Step:
+    """The next move, or why there is none and when there may be one."""
+
+    action: Action | None = None
+    reason: str = ""
+    not_before: float | None = None
+
+
+def next_step(
+    settings: Settings, state: State, performance: Performance, proposal: Proposal, now: float, lead: float
+) -> Step:
+    """One knob towards the best setting: of those that may move, the one after which a replica takes the most.
+
+    So a road over a worse setting is not taken while there is another.
+    """
+    if not proposal.moves:
+        return Step()
+    here, best = proposal.here.candidate, proposal.best.candidate
+    words = _words(proposal)
+    found: list[tuple[float, Action]] = []
+    waits: list[float] = []
+    for knob, name in FIELDS.items():
+        old, new = float(getattr(here, name)), float(getattr(best, name))
+        if old == new:
+            continue
+        after = here._replace(**{name: getattr(best, name)})
+        free = free_at(state.guard, knob, lead)
+        if goes_back(state.guard, knob, new, now, lead) or is_banned(state.guard, after):
+            continue
+        if now < free:
+            waits.append(free)
+            continue
+        found.append((_capacity_of(performance, after, settings, proposal), Action(knob, old, new, words)))
+    if found:
+        best_of = max(found, key=lambda one: one[0])
+        if best_of[0] < proposal.rate / max(1, proposal.here.replicas) and best_of[0] < proposal.here.capacity:
+            return Step(reason=f"{words}, but the way there would not hold the objectives")
+        return Step(best_of[1], words)
+    if waits:
+        return Step(reason=f"{words}, once its cooldown is over", not_before=min(waits))
+    return Step(reason=f"{words}, but it was left a short time ago")
+
+
+def ordered(
+    settings: Settings, signals: Signals, state: State, now: float, actions: tuple[Action, ...], reason: str
+) -> tuple[Decision, State]:
+    """The decision to take `actions`, and the memory of it. In `Observe` nothing is remembered as done."""
+    knobs = signals.knobs
+    if _tries_first(settings, signals, actions):
+        actions = tuple(replace(one, scope=Scope.CANARY) for one in actions)
+    after = moved(knobs, tuple(one for one in actions if one.scope is not Scope.CANARY))
+    decision = Decision(Outcome.ACT, after, moved(knobs, actions), sentence(reason), actions=actions)
+    if settings.mode is not TuningMode.AUTO:
+        return decision, state
+    trial = state.trial
+    setting = next((one for one in actions if one.knob is not Knob.REPLICAS), None)
+    if setting is not None and trial is None and now >= state.guard.frozen_until:
+        stage = Stage.CANARY if setting.scope is Scope.CANARY else Stage.ALL
+        new = _setting(moved(knobs, actions))
+        trial = Trial(stage=stage, knob=setting.knob, old=_setting(knobs), new=new, at=now)
+    guard = recorded(state.guard, actions, now)
+    return decision, state.model_copy(update={"guard": guard, "asked": asked_of(after), "trial": trial})
+
+
+def moved(knobs: Knobs, actions: tuple[Action, ...]) -> Knobs:
+    """`knobs` after `actions`."""
+    update: dict[str, object] = {}
+    for one in actions:
+        if one.knob is Knob.DELAY:
+            update["max_queue_delay"] = timedelta(microseconds=round(1e6 * one.new))
+        else:
+            name = {Knob.INSTANCES: "engine_instances", Knob.SLOTS: "slots", Knob.REPLICAS: "replicas"}[one.knob]
+            update[name] = round(one.new)
+    return knobs.model_copy(update=update)
+
+
+def asked_of(knobs: Knobs) -> Asked:
+    """`knobs` as they are remembered."""
+    return Asked(
+        delay=knobs.max_queue_delay.total_seconds(),
+        instances=knobs.engine_instances,
+        slots=knobs.slots,
+        replicas=knobs.replicas,
+    )
+
+
+def between(old: Candidate, new: Candidate, reason: str, scope: Scope) -> tuple[Action, ...]:
+    """The actions that make `new` of `old`, whatever cooldowns say."""
+    return tuple(
+        Action(knob, float(getattr(old, name)), float(getattr(new, name)), reason, scope)
+        for knob, name in FIELDS.items()
+        if getattr(old, name) != getattr(new, name)
+    )
+
+
+def _tries_first(settings: Settings, signals: Signals, actions: tuple[Action, ...]) -> bool:
+    """Whether one replica should try it first: where there are three, and the change is none that undoes another."""
+    return (
+        settings.canary
+        and signals.replicas.ready >= CANARY_REPLICAS
+        and any(one.knob in (Knob.DELAY, Knob.INSTANCES) for one in actions)
+        and all(one.scope is Scope.ALL for one in actions)
+    )
+
+
+def _setting(knobs: Knobs) -> tuple[int, float, int]:
+    return knobs.engine_instances, knobs.max_queue_delay.total_seconds(), knobs.slots
+
+
+def _capacity_of(performance: Performance, after: Candidate, settings: Settings, proposal: Proposal) -> float:
+    if after not in performance.candidates():
+        return proposal.here.capacity
+    cannot = {one.objective for one in proposal.infeasible}
+    objectives = tuple(one for one in settings.objectives if one not in cannot)
+    return capacity(performance, after, objectives, OBJECTIVE_SHARE)[0]
+
+
+def _words(proposal: Proposal) -> str:
+    here, best = proposal.here, proposal.best
+    gain = (
+        f"{best.replicas} instead of {here.replicas} replicas would do"
+        if best.replicas < here.replicas
+        else f"a replica then takes {best.capacity:.3g} instead of {here.capacity:.3g} requests/s"
+    )
+    return (
+        f"with {_told(best.candidate)} instead of {_told(here.candidate)} {gain}"
+        if best.candidate != here.candidate
+        else "nothing is better"
+    )
+
+
+def _told(candidate: Candidate) -> str:
+    many = "instance" if candidate.instances == 1 else "instances"
+    return f"{candidate.instances} {many}, {1000 * candidate.delay:g} ms of delay and {candidate.slots} slots"

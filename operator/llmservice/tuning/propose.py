@@ -1,0 +1,130 @@
+"""What the model would have: the best setting with its replicas, what is needed of the present one, what cannot be."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+from llmservice.tuning.decision import Infeasible, Prediction, Resource
+from llmservice.tuning.forecast import foretell, margin
+from llmservice.tuning.guard import Guard, is_banned
+from llmservice.tuning.learnt import Learnt
+from llmservice.tuning.measured import Signals
+from llmservice.tuning.optimise import Option, choose, options, replicas_for, without_infeasible, worth_it
+from llmservice.tuning.performance import Candidate, Performance
+from llmservice.tuning.replicas import CONSOLIDATED, Need
+from llmservice.tuning.settings import Objective, Settings
+from llmservice.tuning.tail import upper_factor
+
+OBJECTIVE_SHARE: Final = 0.9
+"""Of an objective's seconds that predictions are held to."""
+UP_QUANTILE: Final = 0.9
+"""Share of forecasts that the margin must cover."""
+PANIC: Final = 2.0
+"""A part of a window with so many times the capacity is answered at once."""
+PANIC_QUEUE: Final = 2.0
+"""So is a queue that would take so many times the objective to serve."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """`here` is the setting in force, `best` the one to have; `need` is in replicas of `here`."""
+
+    here: Option
+    best: Option
+    need: Need
+    demand: float
+    rate: float
+    infeasible: tuple[Infeasible, ...]
+    predictions: tuple[Prediction, ...]
+    limiting: Resource
+    headroom: float
+
+    @property
+    def moves(self) -> bool:
+        """Whether another setting is worth its change."""
+        return self.best.candidate != self.here.candidate
+
+
+def propose(
+    performance: Performance,
+    learnt: Learnt,
+    guard: Guard,
+    settings: Settings,
+    signals: Signals,
+    here: Candidate,
+    horizon: float,
+) -> Proposal:
+    """The proposal after a window. `horizon` is seconds until what is asked for now will have served a window."""
+    rate = signals.arrivals.known_or(learnt.forecast.level)
+    demand = foretell(learnt.forecast, horizon) * margin(learnt.forecast, UP_QUANTILE)
+    feasible, cannot = without_infeasible(performance, settings.objectives)
+    found = options(performance, feasible, settings.bounds, demand, OBJECTIVE_SHARE)
+    found = tuple(one for one in found if one.candidate == here or not is_banned(guard, one.candidate))
+    now_option = next(one for one in found if one.candidate == here)
+    best = choose(found, here)
+    if best is not now_option and not worth_it(now_option, best):
+        best = now_option
+    ready = max(1, signals.replicas.ready)
+    capacity = now_option.capacity * ready
+    return Proposal(
+        here=now_option,
+        best=best,
+        need=_need(now_option, feasible, settings, signals, demand, rate),
+        demand=demand,
+        rate=rate,
+        infeasible=tuple(
+            Infeasible(one, f"a request alone takes {_ms(seconds)}, and {one.words} is asked for")
+            for one, seconds in cannot
+        ),
+        predictions=tuple(_predict(performance, learnt, one, here, rate / ready) for one in settings.objectives),
+        limiting=_limiting(performance, now_option, cannot=bool(cannot and not feasible)),
+        headroom=1.0 - rate / capacity if capacity > 0 else -1.0,
+    )
+
+
+def _need(
+    here: Option, feasible: tuple[Objective, ...], settings: Settings, signals: Signals, demand: float, rate: float
+) -> Need:
+    bounds = replace(settings.bounds, min_replicas=max(1, settings.bounds.min_replicas), max_replicas=10**6)
+    if here.capacity <= 0:
+        return Need(0, signals.knobs.replicas)
+    up = replicas_for(demand, here.capacity, bounds)
+    down = max(up, replicas_for(rate, CONSOLIDATED * here.capacity, bounds))
+    return Need(up, down, _panic(here, feasible, signals, rate, bounds.min_replicas))
+
+
+def _panic(here: Option, feasible: tuple[Objective, ...], signals: Signals, rate: float, least: int) -> int:
+    """Replicas that the worst part of this window and the queue it left need; 0 where there is no panic.
+
+    A queue is served by what is over of the capacity, within a lead time at best: it counts as so much more rate.
+    """
+    supply = max(1, signals.replicas.supplied) * here.capacity
+    queue = signals.queue_depth.known_or(0.0)
+    patience = max((one.seconds for one in feasible), default=math.inf)
+    refused = signals.rejections.known_or(0.0)
+    waits = queue > PANIC_QUEUE * patience * supply and rate > 0.5 * supply
+    if rate + refused < PANIC * supply and not waits and refused <= 0:
+        return 0
+    served = rate + refused + queue / max(60.0, patience)
+    return max(least, math.ceil(served / here.capacity))
+
+
+def _predict(
+    performance: Performance, learnt: Learnt, objective: Objective, here: Candidate, rate: float
+) -> Prediction:
+    seconds = performance.quantile(here, objective.metric, objective.quantile, rate)
+    seconds = min(seconds, 1e6)
+    upper = seconds * upper_factor(learnt.correction(objective.metric.value))
+    return Prediction(objective.metric, objective.quantile, seconds, upper)
+
+
+def _limiting(performance: Performance, here: Option, *, cannot: bool) -> Resource:
+    if cannot:
+        return Resource.OBJECTIVE
+    return Resource.REPLICAS if here.capped else performance.limiting(here.candidate)
+
+
+def _ms(seconds: float) -> str:
+    return f"{1000 * seconds:.3g} ms"

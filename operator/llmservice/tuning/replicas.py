@@ -1,0 +1,123 @@
+"""How many replicas to ask for: up ahead of demand, down only when it will hold."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from llmservice.tuning.decision import Knob
+from llmservice.tuning.guard import LEAST_REPLICA_COOLDOWN, LOCK_COOLDOWNS, Guard, last_change
+from llmservice.tuning.settings import Bounds
+
+SPARE: Final = 0.04
+"""Asked for beyond what is needed when replicas are added: the next addition comes later for it."""
+FEWER: Final = 0.10
+"""Share of replicas that must be too many before any goes ..."""
+FEWER_SECONDS: Final = 1800.0
+"""... for so long ..."""
+FAR_FEWER: Final = 0.25
+FAR_FEWER_SECONDS: Final = 300.0
+"""... or so many, for so much shorter."""
+CONSOLIDATED: Final = 0.85
+"""Most of a replica's capacity in use after one was removed, by the rate of now (dynamo#9294: a fixed threshold without
+this check flaps between one and two under constant load)."""
+STEP_UP: Final = 0.5
+STEP_DOWN: Final = 0.25
+LEAST_STEP: Final = 2
+SMALL: Final = 4
+"""Up to here one replica is a large share, and one that is not needed for long goes whatever share it is."""
+
+
+@dataclass(frozen=True)
+class Need:
+    """Replicas by purpose. `up` must be there when the lead time is over; `down` would be enough for as long."""
+
+    up: int
+    down: int
+    panic: int = 0
+    """What this very window's worst part needs; 0: no panic."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The replicas to have, the guard's memory, why, and when fewer might do (None: not foreseen)."""
+
+    replicas: int
+    guard: Guard
+    reason: str
+    not_before: float | None = None
+    capped: bool = False
+
+
+def decide_replicas(
+    guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, lead: float, veto: str, room: int | None
+) -> Wanted:
+    """`supply` counts replicas on their way. `veto` says why none may go; `room` is how many more have a place."""
+    target = max(need.up, need.panic)
+    if target > supply:
+        guard = guard.model_copy(
+            update={"fewer_since": None, "far_fewer_since": None, "more_windows": guard.more_windows + 1}
+        )
+        return _more(guard, need, supply, bounds, now, lead, room)
+    guard = guard.model_copy(update={"more_windows": 0})
+    return _fewer(guard, need, supply, bounds, now, lead, veto)
+
+
+def _more(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, lead: float, room: int | None) -> Wanted:
+    last = last_change(guard, Knob.REPLICAS)
+    cooldown = max(lead, LEAST_REPLICA_COOLDOWN)
+    went = last is not None and last.new < last.old and now < last.at + LOCK_COOLDOWNS * cooldown
+    if went and need.panic <= supply and guard.more_windows < 2:
+        # To bring back what went just now takes twice the evidence.
+        return Wanted(supply, guard, "more replicas are needed; some went just now, so one more window must agree")
+    target = max(math.ceil(need.up * (1.0 + SPARE)), need.panic)
+    most = supply + max(LEAST_STEP, math.ceil(STEP_UP * supply))
+    if room is not None:
+        most = min(most, supply + room)
+    allowed = min(target, most, bounds.max_replicas)
+    if allowed <= supply:
+        why = "no accelerator is free" if room is not None and supply + room <= supply else "maxReplicas is reached"
+        return Wanted(supply, guard, f"{need.up} replicas are needed and {why}", capped=True)
+    word = "at once" if need.panic >= need.up else "when they are ready"
+    return Wanted(allowed, guard, f"{max(need.up, need.panic)} replicas are needed {word}", capped=allowed < need.up)
+
+
+def _fewer(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, lead: float, veto: str) -> Wanted:
+    target = max(need.down, bounds.min_replicas, 1)
+    surplus = (supply - target) / max(1, supply)
+    enough = surplus >= FEWER - 1e-9 or (supply <= SMALL and target < supply)
+    guard = guard.model_copy(
+        update={
+            "fewer_since": (guard.fewer_since if guard.fewer_since is not None else now) if enough else None,
+            "far_fewer_since": (guard.far_fewer_since if guard.far_fewer_since is not None else now)
+            if surplus >= FAR_FEWER
+            else None,
+        }
+    )
+    if not enough or target >= supply:
+        return Wanted(supply, guard, f"{need.up} of {supply} replicas are needed")
+    if veto:
+        return Wanted(supply, guard, f"{target} replicas would do, but {veto}")
+    last = last_change(guard, Knob.REPLICAS)
+    cooldown = max(lead, LEAST_REPLICA_COOLDOWN)
+    times = [_since(guard.fewer_since, now) + FEWER_SECONDS]
+    if guard.far_fewer_since is not None:
+        times.append(guard.far_fewer_since + FAR_FEWER_SECONDS)
+    ready_at = min(times)
+    if last is not None:
+        ready_at = max(ready_at, last.at + (LOCK_COOLDOWNS if last.new > last.old else 1) * cooldown)
+    if now < ready_at:
+        return Wanted(supply, guard, f"{target} replicas would do, if that lasts", not_before=ready_at)
+    step = max(1, math.floor(STEP_DOWN * supply))
+    fewer = guard.model_copy(update={"fewer_since": None, "far_fewer_since": None})
+    return Wanted(max(target, supply - step), fewer, f"{target} replicas have been enough for long")
+
+
+def _since(moment: float | None, now: float) -> float:
+    return now if moment is None else moment
+
+
+def consolidates(rate: float, capacity: float, replicas: int) -> bool:
+    """Whether `replicas` still have room at `rate`: the load that those which go leave behind is counted."""
+    return rate <= CONSOLIDATED * capacity * replicas

@@ -1,0 +1,220 @@
+"""Remembers step times by batch size and forgets them; knows when an engine became another one.
+
+Times are kept by the number of instances that shared the accelerator, since those are slower for it. What they lose
+gives g(k), what k busy instances do together in units of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import comb, exp, log
+from typing import Annotated, Final
+
+from llmservice.tuning.measured import RequestCounters, Steps
+from llmservice.tuning.memory import Memory, newest
+from llmservice.tuning.service_time import Point, ServiceTime, fit
+
+HALF_LIFE: Final = 1800.0
+"""Seconds after which what was measured counts half."""
+USUAL_GAINS: Final = (1.0, 1.25, 1.35, 1.40)
+"""g(k) before it was measured: typical of small models (server#4037, #3443: sometimes there is no gain at all)."""
+OWN_BINS: Final = 32
+"""Batch sizes up to here are kept one by one, larger ones in bins of `BIN_RATIO`."""
+BIN_RATIO: Final = 1.06
+DRIFT: Final = 0.08
+"""A window whose steps took that much longer or shorter than fitted, relatively, is another engine's ..."""
+DRIFT_STEPS: Final = 60.0
+"""... if it has so many of them, and the next window agrees."""
+ENOUGH: Final = 20.0
+"""Steps that make a figure."""
+
+
+class Bin(Memory):
+    """Steps of like size with `instances` sharing the accelerator, decayed: counts, sequences and seconds."""
+
+    instances: int
+    key: int
+    count: float
+    items: float
+    seconds: float
+
+
+class Busy(Memory):
+    """Mean share of time an instance was busy while `instances` shared the accelerator."""
+
+    instances: int
+    share: float
+
+
+class RequestPoint(Memory):
+    """One window of counters by request: mean size as a request sees it, its mean compute time, and the weight."""
+
+    size: float
+    seconds: float
+    count: float
+
+
+class StepTimes(Memory):
+    """What is remembered of step times."""
+
+    bins: Annotated[tuple[Bin, ...], newest(512)] = ()
+    busy: Annotated[tuple[Busy, ...], newest(16)] = ()
+    requests: Annotated[tuple[RequestPoint, ...], newest(40)] = ()
+    drifted: int = 0
+
+
+def bin_of(size: int) -> int:
+    """The bin of a batch size."""
+    if size <= OWN_BINS:
+        return size
+    return OWN_BINS + 1 + int(log(size / (OWN_BINS + 1)) / log(BIN_RATIO))
+
+
+def learn_steps(memory: StepTimes, steps: Sequence[Steps], instances: int, busy: float, seconds: float) -> StepTimes:
+    """`memory` after a window of `seconds` in which each instance computed for the share `busy` of it."""
+    steps = [one for one in steps if one.count > 0 and one.seconds > 0]
+    drifted = _drift(memory, steps, instances)
+    keep = 0.5 ** (seconds / HALF_LIFE)
+    if drifted >= 2:
+        keep, drifted = 0.0, 0
+    bins: dict[tuple[int, int], Bin] = {}
+    for old in memory.bins:
+        # An engine that changed did so whoever shared its accelerator.
+        factor = keep if old.instances == instances else keep ** (0.25 if keep else 1.0)
+        if old.count * factor > 0.05:
+            bins[old.instances, old.key] = old.model_copy(
+                update={
+                    "count": old.count * factor,
+                    "items": old.items * factor,
+                    "seconds": old.seconds * factor,
+                }
+            )
+    for one in steps:
+        key = (instances, bin_of(one.batch_size))
+        had = bins.get(key) or Bin(instances=key[0], key=key[1], count=0, items=0, seconds=0)
+        bins[key] = had.model_copy(
+            update={
+                "count": had.count + one.count,
+                "items": had.items + one.count * one.batch_size,
+                "seconds": had.seconds + one.seconds,
+            }
+        )
+    shares = {one.instances: one.share for one in memory.busy}
+    if steps:
+        shares[instances] = busy + (shares.get(instances, busy) - busy) * min(keep, 0.8)
+    return memory.model_copy(
+        update={
+            "bins": tuple(bins.values()),
+            "busy": tuple(Busy(instances=many, share=share) for many, share in shares.items()),
+            "drifted": drifted,
+        }
+    )
+
+
+def learn_requests(memory: StepTimes, counters: RequestCounters) -> StepTimes:
+    """`memory` after a window of counters by request alone.
+
+    A request sees the batch it is in, so the mean over requests is a + c · E[b²]/E[b]. E[b²] is not counted; for
+    Poisson arrivals it is about b̄ + 1 - 1/b̄ times E[b] (within 8 % when simulated; far off under bursts, hence
+    `exact=False`).
+    """
+    if counters.executions < ENOUGH or counters.requests < counters.executions:
+        return memory
+    mean = counters.requests / counters.executions
+    point = RequestPoint(
+        size=mean + 1.0 - 1.0 / mean, seconds=counters.compute_seconds / counters.requests, count=counters.executions
+    )
+    return memory.model_copy(update={"requests": (*memory.requests, point)[-40:]})
+
+
+def gains_of(memory: StepTimes, most: int) -> tuple[float, ...]:
+    """g(1), …, g(most): the usual ones, moved towards what was measured wherever several instances shared."""
+    usual = [*USUAL_GAINS, *([USUAL_GAINS[-1]] * most)][:most]
+    alone = fit(_points(memory, 1))
+    scale = 1.0
+    if alone is not None:
+        for many in range(2, most + 1):
+            measured = _slowdown(memory, many, alone)
+            if measured is not None:
+                scale = _gain_scale(measured, many, _share(memory, many))
+    return tuple(min(float(k), 1.0 + (gain - 1.0) * scale) for k, gain in enumerate(usual, start=1))
+
+
+def service_time_of(memory: StepTimes, most: int) -> ServiceTime | None:
+    """t(b) of an instance alone on its accelerator; None where nothing was learnt.
+
+    From the times of an instance alone where there are enough, else from those of several, less what sharing costs.
+    """
+    alone = fit(_points(memory, 1))
+    if alone is not None and alone.identified:
+        return alone
+    gains = gains_of(memory, most)
+    for many in range(2, most + 1):
+        shared = fit(_points(memory, many))
+        if shared is not None:
+            return shared.scaled(1.0 / mean_slowdown(gains, many, _share(memory, many)))
+    if alone is not None:
+        return alone
+    points = [Point(one.size, one.seconds, one.count) for one in memory.requests]
+    found = fit(points)
+    return None if found is None else ServiceTime(found.lines, found.largest_seen, found.identified, exact=False)
+
+
+def mean_slowdown(gains: Sequence[float], instances: int, busy: float) -> float:
+    """How much longer a batch takes for sharing the accelerator with `instances - 1` that are each busy for `busy`.
+
+    k busy ones run at g(k)/k each; the others are taken as busy independently.
+    """
+    others = instances - 1
+    return sum(
+        comb(others, k) * busy**k * (1.0 - busy) ** (others - k) * (k + 1) / gains[min(k, len(gains) - 1)]
+        for k in range(instances)
+    )
+
+
+def _points(memory: StepTimes, instances: int) -> list[Point]:
+    return [
+        Point(one.items / one.count, one.seconds / one.count, one.count)
+        for one in memory.bins
+        if one.instances == instances and one.count >= 0.5
+    ]
+
+
+def _share(memory: StepTimes, instances: int) -> float:
+    return next((one.share for one in memory.busy if one.instances == instances), 0.5)
+
+
+def _slowdown(memory: StepTimes, instances: int, alone: ServiceTime) -> float | None:
+    points = _points(memory, instances)
+    if sum(point.count for point in points) < 5 * ENOUGH or _share(memory, instances) < 0.2:
+        return None
+    expected = sum(point.count * alone.seconds(point.size) for point in points)
+    return sum(point.count * point.seconds for point in points) / expected if expected > 0 else None
+
+
+def _gain_scale(measured: float, instances: int, busy: float) -> float:
+    """The factor on g(k) - 1 that explains a slowdown; 0: no gain at all."""
+    low, high = 0.0, 4.0
+    for _ in range(30):
+        middle = 0.5 * (low + high)
+        gains = [min(float(k), 1.0 + (gain - 1.0) * middle) for k, gain in enumerate(USUAL_GAINS, start=1)]
+        if mean_slowdown(gains, instances, busy) > measured:
+            low = middle
+        else:
+            high = middle
+    return 0.5 * (low + high)
+
+
+def _drift(memory: StepTimes, steps: Sequence[Steps], instances: int) -> int:
+    """In how many windows in a row the engine was not the one that is remembered."""
+    known = fit(_points(memory, instances))
+    count = sum(one.count for one in steps)
+    if known is None or not known.identified or count < DRIFT_STEPS:
+        return 0
+    inside = [one for one in steps if one.batch_size <= known.largest_seen]
+    expected = sum(one.count * known.seconds(one.batch_size) for one in inside)
+    if expected <= 0:
+        return 0
+    ratio = sum(one.seconds for one in inside) / expected
+    allowed = DRIFT if instances == 1 else 3 * DRIFT
+    return memory.drifted + 1 if not exp(-allowed) < ratio < exp(allowed) else 0

@@ -1,0 +1,59 @@
+"""Whether this window's signals may be acted on, and if not, why. Missing is not zero, stale is not fresh."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from llmservice.tuning.measured import Signals, UnderWay, Validity
+
+QUORUM: Final = 0.5
+"""Share of ready pods that must answer: more than half, not all, or one pod would block everything (aibrix#617)."""
+WARM_UP: Final = 15.0
+"""Seconds after which a ready pod is expected to have figures."""
+
+
+@dataclass(frozen=True)
+class Trust:
+    """`pods` replicas speak. `distrust` and `frozen` are in words; empty: none."""
+
+    pods: int
+    distrust: str = ""
+    frozen: str = ""
+
+
+def judge(signals: Signals) -> Trust:
+    """Whether the signals may be acted on (`distrust`) and the knobs be moved at all (`frozen`)."""
+    expected = [pod for pod in signals.pods if pod.ready_for is not None and pod.ready_for >= WARM_UP]
+    fresh = [pod for pod in signals.pods if pod.validity in (Validity.FRESH, Validity.ZERO)]
+    speaking = len(fresh) if signals.pods else signals.replicas.ready
+    return Trust(speaking, _distrust(signals, len(expected), len(fresh)), _frozen(signals))
+
+
+def _distrust(signals: Signals, expected: int, fresh: int) -> str:
+    if signals.contradictions:
+        return f"the signals contradict each other: {'; '.join(signals.contradictions)}"
+    if signals.pods and expected and fresh <= QUORUM * expected:
+        missing = sorted(
+            f"{pod.name} ({pod.validity.lower()})"
+            for pod in signals.pods
+            if pod.validity not in (Validity.FRESH, Validity.ZERO)
+        )
+        return f"only {fresh} of {expected} replicas have fresh figures; without: {', '.join(missing[:5])}"
+    if signals.arrivals.validity is Validity.STALE:
+        return f"the newest arrivals are {signals.arrivals.age:.0f} s old"
+    if signals.arrivals.known is None:
+        return "arrivals are not measured"
+    return ""
+
+
+_WORDS: Final = {
+    UnderWay.ROLLOUT: "a rollout is under way",
+    UnderWay.DRAIN: "a replica drains",
+    UnderWay.USER_CHANGE: "somebody changes the service",
+    UnderWay.LIVE_CHANGE: "a change has not reached every replica yet",
+}
+
+
+def _frozen(signals: Signals) -> str:
+    return " and ".join(_WORDS[one] for one in signals.under_way)

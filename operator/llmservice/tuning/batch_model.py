@@ -26,6 +26,10 @@ FULL: Final = 1.0
 """Load at which a queue has no end: every request is slow."""
 DISAGREEMENT: Final = 0.15
 RATES: Final = 160
+POWER: Final = 0.25
+"""Shares of slow requests are interpolated over the load as this power of them, between straight and exponential."""
+LEAST_SHARE: Final = 1e-4
+"""Below what the simulated requests can tell."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class BatchModel:
         row = self.row(setting)
         slow = np.zeros(BINS)
         for share, factor in self.factors:
-            slow += share * factor * _between(row, row.survival, rate * factor, beyond=1.0)
+            slow += share * factor * _between(row, row.survival**POWER, rate * factor, beyond=1.0) ** (1.0 / POWER)
         return _invert(slow, 1.0 - quantile) * row.unit
 
     def mean(self, setting: Setting, rate: float) -> float:
@@ -69,13 +73,14 @@ class BatchModel:
         low = min(BINS - 1, int(place))
         part = min(1.0, place - low)
         high = min(BINS - 1, low + 1)
-        slow = row.survival[:, low] + part * (row.survival[:, high] - row.survival[:, low])
+        logs = np.log(np.maximum(row.survival, LEAST_SHARE))
+        slow = np.exp(logs[:, low] + part * (logs[:, high] - logs[:, low])) ** POWER
         capacity = row.rates[-1] / LOADS[-1] * FULL
         rates = np.linspace(0.0, capacity, RATES)
         points, values = np.array([*row.rates, capacity]), np.array([*slow, 1.0])
         share = np.zeros(RATES)
         for weight, factor in self.factors:
-            share += weight * factor * np.interp(rates * factor, points, values)
+            share += weight * factor * np.interp(rates * factor, points, values) ** (1.0 / POWER)
         fine = np.flatnonzero(share <= 1.0 - quantile)
         if len(fine) == 0:
             return 0.0
@@ -141,5 +146,6 @@ def _invert(slow: Floats, allowed: float) -> float:
     first = int(below[0])
     if first == 0:
         return float(EDGES[0])
-    part = (slow[first - 1] - allowed) / max(slow[first - 1] - slow[first], 1e-12)
+    before, after = np.log(slow[first - 1]), np.log(max(slow[first], LEAST_SHARE))
+    part = (before - np.log(allowed)) / max(before - after, 1e-12)
     return float(EDGES[first - 1] * (EDGES[first] / EDGES[first - 1]) ** part)

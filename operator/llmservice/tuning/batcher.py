@@ -1,8 +1,9 @@
 """Triton's dynamic batcher, simulated many times at once: every (instances, delay, load) is a lane of numpy arrays.
 
-Rules, from Triton's core (`dynamic_batch_scheduler.cc`, `rate_limiter.cc`): a batch leaves when it is full or its
-oldest request has waited for the delay, and an instance is idle; what no instance runs yet keeps growing. k busy
-instances of one accelerator run at g(k)/k of their speed each.
+Rules, from Triton's core (`dynamic_batch_scheduler.cc`, `rate_limiter.cc`): the delay counts from the oldest request
+that was not released; when it is over, all that wait are released together, and a full batch always is. An idle
+instance takes what is released; what was not stays, so that a delay costs throughput where instances are never idle.
+k busy instances of one accelerator run at g(k)/k of their speed each.
 """
 
 from __future__ import annotations
@@ -19,14 +20,16 @@ from llmservice.tuning.service_time import ServiceTime
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-LOADS: Final = (0.05, 0.12, 0.22, 0.35, 0.5, 0.62, 0.72, 0.8, 0.87, 0.93, 0.97)
+LOADS: Final = (0.04, 0.12, 0.24, 0.36, 0.48, 0.58, 0.67, 0.75, 0.82, 0.88, 0.94)
 """Of the most that all instances together can do; where lanes are simulated."""
 EVENTS: Final = 260
 WARM_UP: Final = 40
-REPEATS: Final = 6
-BINS: Final = 64
-"""Latencies are counted in bins of equal ratio, from half the fastest batch to a thousand times that."""
-SPAN: Final = 1000.0
+REPEATS: Final = 4
+ASKED: Final = 8
+"""Requests of a batch whose latency is looked at, evenly spread over it; each stands for its neighbours."""
+BINS: Final = 96
+"""Latencies are counted in bins of equal ratio, from half the fastest batch to `SPAN` times that."""
+SPAN: Final = 400.0
 EDGES: Final = SPAN ** (np.arange(BINS) / (BINS - 1))
 """Upper ends of the bins, in units of half of t(1)."""
 
@@ -99,7 +102,7 @@ class _Lanes:
         self.speed = np.concatenate([[1.0], gains / np.arange(1, len(gains) + 1)])
         self.unit = 0.5 * float(table[1])
         random = np.random.default_rng(20210617)
-        self.arrivals = np.cumsum(random.exponential(size=EVENTS * min(self.largest, 64) + 4096))
+        self.arrivals = np.cumsum(random.exponential(size=2 * EVENTS * min(self.largest, 256) + 4096))
         repeat = np.arange(self.lanes) % REPEATS
         self.first = (repeat * (len(self.arrivals) // (2 * REPEATS))).astype(np.int64)
         self.offset = np.where(self.first > 0, self.arrivals[np.maximum(self.first - 1, 0)], 0.0)
@@ -107,7 +110,7 @@ class _Lanes:
     def run(self) -> tuple[Floats, Floats, Floats]:
         """(lanes, BINS + 1) counts of latencies, (lanes,) their sums, (lanes,) share of busy time."""
         lanes, most = np.arange(self.lanes), self.most
-        head = self.first.copy()
+        head, released = self.first.copy(), self.first.copy()
         now = np.zeros(self.lanes)
         work = np.full((self.lanes, most), np.inf)
         begin = np.zeros((self.lanes, most), np.int64)
@@ -126,6 +129,7 @@ class _Lanes:
             ends = now + work[lanes, nearest] / speed
             fills = self._time(np.minimum(head + self.largest - 1, last))
             leaves = np.minimum(self._time(np.minimum(head, last)) + self.delay, fills)
+            leaves = np.where(released > head, now, leaves)
             starts = np.where(count < self.instances, np.maximum(now, leaves), np.inf)
             starting = starts < ends
             then = np.where(starting, starts, ends)
@@ -139,14 +143,18 @@ class _Lanes:
                 done.append((ended, begin[ended, slot], size[ended, slot], now[ended]))
             stop = np.flatnonzero(~starting)
             work[stop, nearest[stop]] = np.inf
+            released[stop] = self._released(stop, np.maximum(released[stop], head[stop]), now[stop])
             go = np.flatnonzero(starting)
             if len(go):
-                came = np.searchsorted(self.arrivals, now[go] * self.rate[go] + self.offset[go] + 1e-9, side="right")
-                taken = np.clip(came - head[go], 1, self.largest)
+                came = self._came(go, now[go])
+                full = came - head[go] >= self.largest
+                taken = np.where((released[go] > head[go]) & ~full, released[go], came) - head[go]
+                taken = np.clip(taken, 1, self.largest)
                 free = (~np.isfinite(work[go]) & usable[go]).argmax(axis=1)
                 work[go, free] = self.table[taken]
                 begin[go, free], size[go, free] = head[go], taken
                 head[go] += taken
+                released[go] = np.maximum(released[go], head[go])
             if head.max() + self.largest >= last:
                 break
         return *self._count(done), busy_time / np.maximum(1e-12, now - since)
@@ -155,18 +163,45 @@ class _Lanes:
         """When each lane's request `index` arrives."""
         return np.asarray((self.arrivals[index] - self.offset) / self.rate)
 
+    def _came(self, lanes: Ints, when: Floats) -> Ints:
+        """How many requests came to each of `lanes` up to `when`."""
+        units = when * self.rate[lanes] + self.offset[lanes] + 1e-9
+        return np.asarray(np.searchsorted(self.arrivals, units, side="right"), dtype=np.int64)
+
+    def _released(self, lanes: Ints, first: Ints, when: Floats) -> Ints:
+        """How many requests of each of `lanes` were released up to `when`, of which `first` were so before.
+
+        A release is followed from four delays before `when` on, since what it is does not depend on what was earlier.
+        """
+        delay = self.delay[lanes]
+        found = np.maximum(first, self._came(lanes, when - 4.0 * delay))
+        greedy = delay <= 0
+        found[greedy] = np.maximum(found[greedy], self._came(lanes[greedy], when[greedy]))
+        for _ in range(6):
+            over = self._time_of(lanes, np.minimum(found, len(self.arrivals) - 1)) + delay
+            due = np.flatnonzero(~greedy & (over <= when))
+            if len(due) == 0:
+                break
+            found[due] = self._came(lanes[due], over[due])
+        return found
+
+    def _time_of(self, lanes: Ints, index: Ints) -> Floats:
+        return np.asarray((self.arrivals[index] - self.offset[lanes]) / self.rate[lanes])
+
     def _count(self, done: list[tuple[Ints, Ints, Ints, Floats]]) -> tuple[Floats, Floats]:
         lane = np.concatenate([part[0] for part in done])
         begin = np.concatenate([part[1] for part in done])
         size = np.concatenate([part[2] for part in done])
         end = np.concatenate([part[3] for part in done])
-        each = np.repeat(np.arange(len(lane)), size)
-        within = np.arange(len(each)) - np.repeat(np.cumsum(size) - size, size)
-        index = begin[each] + within
+        asked = np.minimum(size, ASKED)
+        each = np.repeat(np.arange(len(lane)), asked)
+        within = np.arange(len(each)) - np.repeat(np.cumsum(asked) - asked, asked)
+        weight = (size / asked)[each]
+        index = begin[each] + ((within + 0.5) * weight).astype(np.int64)
         where = lane[each]
         latency = end[each] - (self.arrivals[index] - self.offset[where]) / self.rate[where]
         scale = np.log(np.maximum(latency, 1e-12) / self.unit) * ((BINS - 1) / np.log(SPAN))
         bins = np.clip(np.ceil(scale), 0, BINS).astype(np.int64)
-        counts = np.bincount(where * (BINS + 1) + bins, minlength=self.lanes * (BINS + 1)).astype(float)
-        sums = np.bincount(where, weights=latency, minlength=self.lanes).astype(float)
+        counts = np.bincount(where * (BINS + 1) + bins, weight, self.lanes * (BINS + 1)).astype(float)
+        sums = np.bincount(where, weight * latency, self.lanes).astype(float)
         return counts.reshape(self.lanes, BINS + 1), sums

@@ -158,7 +158,7 @@ def _replicas(one: Pass, proposal: Proposal) -> Wanted:
     room = None if free is None else max(0, int(free) // each - len(signals.replicas.pending))
     bounds = replace(bounds, min_replicas=max(1, bounds.min_replicas))
     wanted = decide_replicas(one.state.guard, need, supply, bounds, one.now, one.lead, veto, room)
-    if wanted.replicas < supply and not consolidates(proposal.rate, proposal.here.capacity, wanted.replicas):
+    if wanted.replicas < supply and not consolidates(proposal.rate, proposal.here.capacity, supply, wanted.replicas):
         return Wanted(supply, wanted.guard, "fewer replicas would be too full at the rate of now")
     return wanted
 

@@ -11,8 +11,10 @@ from typing import Annotated, Final
 
 from llmservice.tuning.memory import Memory, newest
 
-LEVEL_SECONDS: Final = 90.0
-TREND_SECONDS: Final = 300.0
+LEVEL_SECONDS: Final = 60.0
+TREND_SECONDS: Final = 450.0
+PEAK_SECONDS: Final = 1200.0
+"""Replicas only go by the highest forecast of so long."""
 MISSES_KEPT: Final = 720
 LEAST_MISSES: Final = 30
 """Fewer say nothing of a quantile; until then `FIRST_MARGIN` stands in."""
@@ -37,6 +39,8 @@ class Forecast(Memory):
     slope: float = 0.0
     windows: int = 0
     told: Annotated[tuple[Told, ...], newest(128)] = ()
+    recent: Annotated[tuple[Told, ...], newest(128)] = ()
+    """Forecasts of the last `PEAK_SECONDS`, `due` being when they were made."""
     misses: Annotated[tuple[float, ...], newest(MISSES_KEPT)] = ()
 
 
@@ -60,7 +64,19 @@ def learn_rate(memory: Forecast, rate: float, now: float, lead: float) -> Foreca
         update={"at": now, "level": level, "slope": slope, "windows": memory.windows + 1, "misses": misses}
     )
     waiting = tuple(one for one in memory.told if one.due > now)
-    return new.model_copy(update={"told": (*waiting, Told(due=now + lead, rate=foretell(new, lead)))[-128:]})
+    rate = foretell(new, lead)
+    recent = tuple(one for one in memory.recent if now - PEAK_SECONDS < one.due < now)
+    return new.model_copy(
+        update={
+            "told": (*waiting, Told(due=now + lead, rate=rate))[-128:],
+            "recent": (*recent, Told(due=now, rate=rate))[-128:],
+        }
+    )
+
+
+def highest(memory: Forecast) -> float:
+    """The highest rate that was foretold lately."""
+    return max((one.rate for one in memory.recent), default=0.0)
 
 
 def foretell(memory: Forecast, lead: float) -> float:

@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from llmservice.tuning.decision import Infeasible, Prediction, Resource
-from llmservice.tuning.forecast import foretell, margin
+from llmservice.tuning.forecast import foretell, highest, margin
 from llmservice.tuning.guard import Guard, is_banned
 from llmservice.tuning.learnt import Learnt
 from llmservice.tuning.measured import Signals
 from llmservice.tuning.optimise import Option, choose, options, replicas_for, without_infeasible, worth_it
 from llmservice.tuning.performance import Candidate, Performance
-from llmservice.tuning.replicas import CONSOLIDATED, Need
+from llmservice.tuning.replicas import SPARE, Need
 from llmservice.tuning.settings import Objective, Settings
 from llmservice.tuning.tail import upper_factor
 
 OBJECTIVE_SHARE: Final = 0.9
 """Of an objective's seconds that predictions are held to."""
-UP_QUANTILE: Final = 0.9
+UP_QUANTILE: Final = 0.8
 """Share of forecasts that the margin must cover."""
 PANIC: Final = 2.0
 """A part of a window with so many times the capacity is answered at once."""
@@ -59,6 +59,7 @@ def propose(
     """The proposal after a window. `horizon` is seconds until what is asked for now will have served a window."""
     rate = signals.arrivals.known_or(learnt.forecast.level)
     demand = foretell(learnt.forecast, horizon) * margin(learnt.forecast, UP_QUANTILE)
+    peak = highest(learnt.forecast) * margin(learnt.forecast, UP_QUANTILE)
     feasible, cannot = without_infeasible(performance, settings.objectives)
     found = options(performance, feasible, settings.bounds, demand, OBJECTIVE_SHARE)
     found = tuple(one for one in found if one.candidate == here or not is_banned(guard, one.candidate))
@@ -71,7 +72,7 @@ def propose(
     return Proposal(
         here=now_option,
         best=best,
-        need=_need(now_option, feasible, settings, signals, demand, rate),
+        need=_need(now_option, feasible, settings, signals, demand, peak),
         demand=demand,
         rate=rate,
         infeasible=tuple(
@@ -85,14 +86,16 @@ def propose(
 
 
 def _need(
-    here: Option, feasible: tuple[Objective, ...], settings: Settings, signals: Signals, demand: float, rate: float
+    here: Option, feasible: tuple[Objective, ...], settings: Settings, signals: Signals, demand: float, peak: float
 ) -> Need:
+    """Replicas that hold the demand, and those that would have held the highest demand lately with some to spare."""
     bounds = replace(settings.bounds, min_replicas=max(1, settings.bounds.min_replicas), max_replicas=10**6)
     if here.capacity <= 0:
         return Need(0, signals.knobs.replicas)
     up = replicas_for(demand, here.capacity, bounds)
-    down = max(up, replicas_for(rate, CONSOLIDATED * here.capacity, bounds))
-    return Need(up, down, _panic(here, feasible, signals, rate, bounds.min_replicas))
+    held = replicas_for(peak, here.capacity, bounds)
+    down = max(up, held + math.floor(SPARE * held + 0.5))
+    return Need(up, down, _panic(here, feasible, signals, signals.arrivals.known_or(0.0), bounds.min_replicas))
 
 
 def _panic(here: Option, feasible: tuple[Objective, ...], signals: Signals, rate: float, least: int) -> int:

@@ -10,18 +10,20 @@ from llmservice.tuning.decision import Knob
 from llmservice.tuning.guard import LEAST_REPLICA_COOLDOWN, LOCK_COOLDOWNS, Guard, last_change
 from llmservice.tuning.settings import Bounds
 
-SPARE: Final = 0.04
+SPARE: Final = 0.08
 """Asked for beyond what is needed when replicas are added: the next addition comes later for it."""
 FEWER: Final = 0.10
 """Share of replicas that must be too many before any goes ..."""
 FEWER_SECONDS: Final = 1800.0
 """... for so long ..."""
-FAR_FEWER: Final = 0.25
-FAR_FEWER_SECONDS: Final = 300.0
+FAR_FEWER: Final = 0.35
+FAR_FEWER_SECONDS: Final = 600.0
 """... or so many, for so much shorter."""
-CONSOLIDATED: Final = 0.85
+CONSOLIDATED: Final = 0.9
 """Most of a replica's capacity in use after one was removed, by the rate of now (dynamo#9294: a fixed threshold without
 this check flaps between one and two under constant load)."""
+BIG_STEP: Final = 1.3
+CONSOLIDATED_FAR: Final = 0.8
 STEP_UP: Final = 0.5
 STEP_DOWN: Final = 0.25
 LEAST_STEP: Final = 2
@@ -71,7 +73,7 @@ def _more(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, lea
     if went and need.panic <= supply and guard.more_windows < 2:
         # To bring back what went just now takes twice the evidence.
         return Wanted(supply, guard, "more replicas are needed; some went just now, so one more window must agree")
-    target = max(math.ceil(need.up * (1.0 + SPARE)), need.panic)
+    target = max(need.up + math.floor(SPARE * need.up + 0.5), need.panic)
     most = supply + max(LEAST_STEP, math.ceil(STEP_UP * supply))
     if room is not None:
         most = min(most, supply + room)
@@ -118,6 +120,10 @@ def _since(moment: float | None, now: float) -> float:
     return now if moment is None else moment
 
 
-def consolidates(rate: float, capacity: float, replicas: int) -> bool:
-    """Whether `replicas` still have room at `rate`: the load that those which go leave behind is counted."""
-    return rate <= CONSOLIDATED * capacity * replicas
+def consolidates(rate: float, capacity: float, supply: int, replicas: int) -> bool:
+    """Whether `replicas` instead of `supply` still have room at `rate`: what those that go leave behind is counted.
+
+    The further a replica's load grows by it, the less is known of it there, and the more room is asked for.
+    """
+    most = CONSOLIDATED if supply <= BIG_STEP * replicas else CONSOLIDATED_FAR
+    return rate <= most * capacity * replicas

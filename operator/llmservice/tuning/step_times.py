@@ -25,6 +25,9 @@ DRIFT: Final = 0.08
 """A window whose steps took that much longer or shorter than fitted, relatively, is another engine's ..."""
 DRIFT_STEPS: Final = 60.0
 """... if it has so many of them, and the next window agrees."""
+LEAST_BUSY: Final = 0.4
+SURE_BUSY: Final = 0.8
+"""Share of time instances are busy below which nothing, and from which everything, is believed of what they share."""
 ENOUGH: Final = 20.0
 """Steps that make a figure."""
 
@@ -134,9 +137,11 @@ def gains_of(memory: StepTimes, most: int) -> tuple[float, ...]:
     scale = 1.0
     if alone is not None:
         for many in range(2, most + 1):
-            measured = _slowdown(memory, many, alone)
+            measured, busy = _slowdown(memory, many, alone), _share(memory, many)
             if measured is not None:
-                scale = _gain_scale(measured, many, _share(memory, many))
+                # Instances that are seldom busy together tell little of g, and not independently either.
+                sure = min(1.0, max(0.0, (busy - LEAST_BUSY) / (SURE_BUSY - LEAST_BUSY)))
+                scale += sure * (_gain_scale(measured, many, busy) - scale)
     return tuple(min(float(k), 1.0 + (gain - 1.0) * scale) for k, gain in enumerate(usual, start=1))
 
 
@@ -186,7 +191,7 @@ def _share(memory: StepTimes, instances: int) -> float:
 
 def _slowdown(memory: StepTimes, instances: int, alone: ServiceTime) -> float | None:
     points = _points(memory, instances)
-    if sum(point.count for point in points) < 5 * ENOUGH or _share(memory, instances) < 0.2:
+    if sum(point.count for point in points) < 5 * ENOUGH or _share(memory, instances) < LEAST_BUSY:
         return None
     expected = sum(point.count * alone.seconds(point.size) for point in points)
     return sum(point.count * point.seconds for point in points) / expected if expected > 0 else None

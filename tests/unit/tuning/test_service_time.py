@@ -1,0 +1,131 @@
+"""t(b) from points by batch size: lines, hinges, and what is not known."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llmservice.tuning.measured import RequestCounters, Steps
+from llmservice.tuning.service_time import Point, ServiceTime, fit
+from llmservice.tuning.step_times import (
+    USUAL_GAINS,
+    StepTimes,
+    gains_of,
+    learn_requests,
+    learn_steps,
+    mean_slowdown,
+    service_time_of,
+)
+
+pytestmark = pytest.mark.unit
+
+
+def exact(sizes: list[int], overhead: float = 0.010, slope: float = 0.001) -> list[Steps]:
+    return [Steps(size, 50.0, 50.0 * (overhead + slope * size)) for size in sizes]
+
+
+def learnt(steps: list[Steps], windows: int = 3, instances: int = 1, busy: float = 0.6) -> StepTimes:
+    memory = StepTimes()
+    for _ in range(windows):
+        memory = learn_steps(memory, steps, instances, busy, 30.0)
+    return memory
+
+
+@given(
+    overhead=st.floats(0.001, 0.1),
+    slope=st.floats(0.0001, 0.01),
+    sizes=st.sets(st.integers(1, 64), min_size=2, max_size=20),
+)
+@settings(deadline=None)
+def test_a_line_is_found_exactly(overhead: float, slope: float, sizes: set[int]) -> None:
+    found = fit([Point(size, overhead + slope * size, 10.0) for size in sizes])
+    assert found is not None
+    for size in sizes:
+        assert found.seconds(size) == pytest.approx(overhead + slope * size, rel=1e-6)
+
+
+def test_the_hinge_of_an_a100_is_found() -> None:
+    """Linear operators of Llama-3-8B on an A100 (Vidur's profile): flat to 128 tokens, then 0.067 ms per token."""
+    profile = [(1, 9.7), (32, 10.9), (64, 11.9), (128, 13.2), (256, 19.5), (384, 28.1), (512, 36.7), (640, 45.2)]
+    found = fit([Point(size, milliseconds / 1000, 100.0) for size, milliseconds in profile])
+    assert found is not None
+    assert len(found.lines) == 2
+    for size, milliseconds in profile:
+        assert found.seconds(size) == pytest.approx(milliseconds / 1000, rel=0.10)
+
+
+def test_one_batch_size_is_no_slope() -> None:
+    found = fit([Point(1, 0.01, 100.0)])
+    assert found is not None
+    assert not found.identified
+    assert found.seconds(1) == pytest.approx(0.01)
+    assert found.seconds(8) > 0.01
+
+
+def test_nothing_measured_is_no_service_time() -> None:
+    assert fit([]) is None
+    assert service_time_of(StepTimes(), 2) is None
+
+
+def test_step_counters_give_times_within_two_percent() -> None:
+    found = service_time_of(learnt(exact([1, 2, 5, 13, 40])), 1)
+    assert found is not None
+    assert found.exact
+    for size in (1, 2, 5, 13, 40):
+        assert found.seconds(size) == pytest.approx(0.010 + 0.001 * size, rel=0.02)
+
+
+def test_an_engine_that_became_slower_is_noticed_within_two_windows() -> None:
+    memory = learnt(exact([1, 4, 16, 32]), windows=100)
+    slower = exact([1, 4, 16, 32], 0.013, 0.0013)
+    for _ in range(2):
+        memory = learn_steps(memory, slower, 1, 0.6, 30.0)
+    found = service_time_of(memory, 1)
+    assert found is not None
+    assert found.seconds(16) == pytest.approx(0.013 + 0.0013 * 16, rel=0.02)
+
+
+def test_counters_by_request_are_corrected_for_the_size_a_request_sees() -> None:
+    """Batches of 1 to 3 at equal counts: a request is in a batch of E[b²]/E[b] = 14/6 on average, not 2."""
+    memory = StepTimes()
+    for sizes in ((1, 2, 3), (4, 5, 6), (9, 10, 11)):
+        seconds = sum(size * (0.01 + 0.001 * size) for size in sizes) * 100
+        memory = learn_requests(memory, RequestCounters(100.0 * sum(sizes), 300.0, seconds))
+    found = service_time_of(memory, 1)
+    assert found is not None
+    assert not found.exact
+    for size in (2, 5, 10):
+        assert found.seconds(size) == pytest.approx(0.01 + 0.001 * size, rel=0.10)
+
+
+def test_what_sharing_an_accelerator_costs_is_learnt_and_not_taken_for_slow_steps() -> None:
+    alone = learnt(exact([1, 4, 16, 32]))
+    shared = [Steps(one.batch_size, one.count, one.seconds * 2.0) for one in exact([1, 4, 16, 32])]
+    memory = alone
+    for _ in range(5):
+        memory = learn_steps(memory, shared, 2, 0.98, 30.0)
+    assert gains_of(memory, 2)[1] == pytest.approx(1.0, abs=0.05)
+    found = service_time_of(memory, 2)
+    assert found is not None
+    assert found.seconds(16) == pytest.approx(0.026, rel=0.02)
+
+
+def test_gains_are_the_usual_ones_until_measured() -> None:
+    assert gains_of(learnt(exact([1, 4, 16])), 4) == USUAL_GAINS
+
+
+def test_slowdown_by_hand() -> None:
+    """Two instances, the other busy half of the time: half alone, half at 1.25/2 of the speed."""
+    assert mean_slowdown((1.0, 1.25), 2, 0.5) == pytest.approx(0.5 + 0.5 * 2 / 1.25)
+
+
+def test_memory_is_bounded() -> None:
+    memory = StepTimes()
+    for size in range(1, 4096, 31):
+        memory = learn_steps(memory, [Steps(size, 5.0, 0.1)], 1 + size % 4, 0.5, 30.0)
+    assert len(StepTimes.model_validate(memory.model_dump()).bins) <= 512
+
+
+def test_scaled_service_time() -> None:
+    assert ServiceTime(((0.01, 0.001),)).scaled(2.0).seconds(10) == pytest.approx(0.04)

@@ -11,10 +11,10 @@ BENCH := PYTHONPATH=model_repository:model_repository/gate:model_repository/torc
 export QUICK
 .NOTPARALLEL: bench
 
-.PHONY: help demo test lint unit cluster e2e generate lock bench bench-capacity bench-gate bench-greedy bench-operator bench-scheduler bench-sizes bench-soak clean down setup
+.PHONY: help demo test lint unit cluster e2e generate lock bench bench-capacity bench-gate bench-gate-stress bench-greedy bench-operator bench-scheduler bench-sizes bench-soak clean down setup
 
 help: ## Explain each target
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: setup ## See it work: a real cluster, a real Triton, a real model, every command shown (~3 min warm)
 	@$(BIN)/python -m demo
@@ -56,8 +56,11 @@ lock: ## Pin dependencies again from pyproject.toml
 
 bench: bench-sizes bench-greedy bench-gate bench-capacity bench-operator bench-scheduler bench-soak ## All benchmarks, one after the other (QUICK=1: at most 10 minutes)
 
-bench-gate: setup ## The gate on a real tritonserver: throughput, reloads under load, cancellation
+bench-gate: setup ## The gate on a real tritonserver: throughput, cost, reloads under load, cancellation, priorities
 	@echo "» bench-gate" && $(BENCH).gate
+
+bench-gate-stress: setup ## 10,000 random requests that leave, wait too long or are killed (QUICK=1: 2,000)
+	@echo "» bench-gate-stress" && $(BENCH).gate_stress
 
 bench-greedy: setup ## The torch engine: are its greedy tokens those of transformers, and how fast is it
 	@echo "» bench-greedy" && $(BENCH).greedy

@@ -1,7 +1,7 @@
 """The gate in figures, on a real tritonserver with the paced engine: `python -m benchmarks.gate`, `QUICK=1` for short.
 
-Throughput at 32 streams against the engine's theoretical rate, delay changes by gRPC under load, and how many engine
-steps a request outlives its client.
+Throughput at 32 streams against the engine's theoretical rate and against the engine without a gate, delay changes by
+gRPC under load, how many engine steps a request outlives its client, and priorities under overload.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import Final
 import aiohttp
 
 from benchmarks.figures import Figures, quick
+from benchmarks.gate_cost import measure_cost
+from benchmarks.gate_priorities import measure_priorities
 from tests.serving.delay_changes import change_delay
 from tests.serving.eventually import eventually
 from tests.serving.paced_service import NAME, PacedService, paced_service
@@ -101,11 +103,13 @@ async def until(condition: Callable[[], bool]) -> float:
 
 
 async def measure(figures: Figures) -> None:
-    """All of it, on one server."""
+    """All of it: what reloads and the gate cost on one server, priorities on another."""
     with paced_service() as service:
         steady = await throughput(service, figures)
         await cancellation(service, figures)
         await reloads(service, figures, steady)
+        await measure_cost(service, figures)
+    await measure_priorities(figures)
 
 
 def main() -> None:

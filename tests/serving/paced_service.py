@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -132,9 +132,28 @@ def render_paced(pace: Pace, batching: Mapping[str, Any], run_directory: Path, *
     return render(service, plan, Knobs(**(defaults | knobs)), TritonFeatures.for_version("2.51.0"), paths)
 
 
+def with_a_gate(code: Path) -> None:
+    """The code of gate and engine."""
+    (code / "gate").symlink_to(CHECKOUT / "model_repository" / "gate")
+    (code / "torch").symlink_to(Path(__file__).parent / "paced")
+
+
+def without_a_gate(code: Path) -> None:
+    """The code of an engine in the place of its gate; the engine's own model is there, and not loaded."""
+    (code / "gate").mkdir()
+    (code / "gate" / "model.py").symlink_to(Path(__file__).parent / "paced_alone" / "model.py")
+    (code / "gate" / "paced_engine.py").symlink_to(Path(__file__).parent / "paced" / "paced_engine.py")
+    shutil.copytree(CHECKOUT / "model_repository" / "gate" / "llmgate", code / "gate" / "llmgate")
+    (code / "torch").symlink_to(Path(__file__).parent / "paced")
+
+
 @contextmanager
 def paced_service(
-    pace: Pace = Pace(), batching: Mapping[str, Any] | None = None, arguments: tuple[str, ...] = (), **knobs: Any
+    pace: Pace = Pace(),
+    batching: Mapping[str, Any] | None = None,
+    arguments: tuple[str, ...] = (),
+    lay_out: Callable[[Path], None] = with_a_gate,
+    **knobs: Any,
 ) -> Iterator[PacedService]:
     """Starts the service and stops it. Its files live in a folder of its own."""
     folder = Path(tempfile.mkdtemp(prefix="paced-"))
@@ -143,12 +162,13 @@ def paced_service(
     try:
         code = folder / "code"
         code.mkdir()
-        (code / "gate").symlink_to(CHECKOUT / "model_repository" / "gate")
         (code / "llmserving").symlink_to(CHECKOUT / "model_repository" / "llmserving")
-        (code / "torch").symlink_to(Path(__file__).parent / "paced")
+        lay_out(code)
         repository = render_paced(pace, batching, run_directory, **knobs)
         write_repository(repository, folder / "repository", code)
         names = [model.name for model in repository.models]
+        if lay_out is without_a_gate:
+            names.remove(f"{NAME}-engine")
         log = folder / "tritonserver.log"
         with TritonServer(folder / "repository", load_models=names, log=log, arguments=arguments) as server:
             yield PacedService(server, pace, batching, run_directory)

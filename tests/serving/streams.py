@@ -127,14 +127,14 @@ def post(url: str, path: str, body: dict[str, Any], model: str = NAME) -> tuple[
 class GrpcStream:
     """One streamed request over gRPC, as a context manager; leaving it cancels the request."""
 
-    def __init__(self, address: str, max_tokens: int, prompt: str = "hello") -> None:
+    def __init__(self, address: str, max_tokens: int, prompt: str = "hello", **parameters: Any) -> None:
         self.responses: queue.Queue[tuple[Any, Any]] = queue.Queue()
         self._client = grpcclient.InferenceServerClient(address)
         inputs = [grpcclient.InferInput("text_input", [1, 1], "BYTES"), grpcclient.InferInput("stream", [1, 1], "BOOL")]
         inputs[0].set_data_from_numpy(np.array([[prompt.encode()]], dtype=np.object_))
         inputs[1].set_data_from_numpy(np.array([[True]]))
         self._client.start_stream(callback=lambda result, error: self.responses.put((result, error)))
-        self._client.async_stream_infer(NAME, inputs, parameters={"max_tokens": max_tokens})
+        self._client.async_stream_infer(NAME, inputs, parameters={"max_tokens": max_tokens, **parameters})
 
     def __enter__(self) -> Self:
         return self

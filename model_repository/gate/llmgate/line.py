@@ -101,7 +101,7 @@ class Line(Generic[R]):
         lower_wait = any(self._sizes[level] for level in self._levels.known() if level > request.level)
         higher_wait = any(self._sizes[level] for level in self._levels.known() if level < request.level)
         self._passed_over = 0 if higher_wait or not lower_wait else self._passed_over + 1
-        self._shares[request.level].charge(request.client, request.expected_work)
+        self._shares[request.level].turn(request.client, request.expected_work)
         self._remove(request)
 
     def put_back(self, request: R) -> None:

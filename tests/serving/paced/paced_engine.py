@@ -55,7 +55,7 @@ class PacedEngine:
         return bool(self._running or self._cancelled or self._next())
 
     def step(self) -> list[Output]:
-        outputs = self._drop_cancelled()
+        outputs = self._end_late() + self._drop_cancelled()
         admitted = self._next()
         for sequence in admitted:
             self._waiting.remove(sequence)
@@ -106,6 +106,17 @@ class PacedEngine:
         return [
             Output(key=one.request.key, finish_reason=FinishReason.CANCELLED, num_output_tokens=one.produced)
             for one in dropped
+        ]
+
+    def _end_late(self) -> list[Output]:
+        """Ends what is over its deadline."""
+        now = time.monotonic()
+        late = [one for one in [*self._running, *self._waiting] if (one.request.deadline or now) < now]
+        for one in late:
+            (self._running if one in self._running else self._waiting).remove(one)
+        return [
+            Output(key=one.request.key, finish_reason=FinishReason.DEADLINE, num_output_tokens=one.produced)
+            for one in late
         ]
 
     def _refused(self, sequence: _Sequence) -> Output:

@@ -83,6 +83,14 @@ def test_who_was_away_saves_no_turns() -> None:
     assert Counter(guest.client for guest in order(line, 4)) == {"steady": 2, "back": 2}
 
 
+def test_a_newcomer_does_not_make_up_for_what_others_had_before_it_came() -> None:
+    line = line_of(*(Guest(client="steady") for _ in range(6)))
+    order(line)
+    for guest in [Guest(client="new") for _ in range(4)] + [Guest(client="steady") for _ in range(4)]:
+        line.add(guest)
+    assert Counter(guest.client for guest in order(line, 4)) == {"steady": 2, "new": 2}
+
+
 def test_a_lower_level_gets_a_turn_after_many_of_higher_ones() -> None:
     line = line_of(*(Guest(1) for _ in range(40)), Guest(3), Guest(2))
     levels = []

@@ -9,8 +9,9 @@ import pytest
 from cluster import testing
 from cluster.lifecycle import Tier
 from tests.cluster_fixtures import kubectl, namespace
+from tests.e2e.models import smollm2
 
-__all__ = ["kubeconfig", "kubectl", "namespace"]
+__all__ = ["kubeconfig", "kubectl", "namespace", "smollm2"]
 
 
 @pytest.fixture(scope="session")

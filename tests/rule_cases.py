@@ -324,6 +324,18 @@ OPERATION_CASES: Final = (
         {"tuning": {"bounds": {"engineInstances": {"min": 3, "max": 2}}}},
         "min 3 is above max 2",
     ),
+    RuleCase(
+        "own-openai-timeout",
+        {"service": {"openAI": {"requestTimeout": "1s"}}},
+        {"service": {"openAI": {"requestTimeout": "500ms"}}},
+        "500ms is no time to answer in",
+    ),
+    RuleCase(
+        "own-openai-size",
+        {"service": {"openAI": {"maxRequestSize": "64Mi"}}},
+        {"service": {"openAI": {"maxRequestSize": "1Gi"}}},
+        "1Gi is no size for requests",
+    ),
     RuleCase("own-drain-timeout", {"drain": {"timeout": "24h"}}, {"drain": {"timeout": "25h"}}, "25h is too long"),
 )
 

@@ -28,7 +28,7 @@ WARNING_CASES: Final[dict[str, dict[str, Any]]] = {
     "idle-canary": {"replicas": 3},
     "idle-kv-cache-dtype": {"engine": {"backend": "vllm"}, "kvCache": {"dtype": "fp8_e4m3"}},
     "idle-source-s3": {"model": {"source": {"s3": {"bucket": "models"}}}},
-    "idle-served-names": {"model": {"servedNames": ["another"]}},
+    "idle-served-names": {"model": {"servedNames": ["another"]}, "service": {"openAI": {"enabled": False}}},
     "idle-length-buckets": {"engine": {"torch": {"lengthBuckets": [64]}}},
     "idle-tokenizer-path": {"model": {"tokenizer": {"path": "tokenizer"}}},
 }

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import cel
 
-from llmservice.api.quantity import is_quantity
+from llmservice.api.quantity import is_quantity, parse_quantity
 
 
 def evaluate(expression: str, variables: Mapping[str, Any]) -> Any:
@@ -44,8 +44,23 @@ def _format(template: str, values: Sequence[Any]) -> str:
     return "".join(filled) + pieces[-1]
 
 
+def _quantity(text: Any) -> float:
+    """CEL's `quantity`, as a number. Raises ValueError for what is none."""
+    number = parse_quantity(text)
+    if number is None:
+        raise ValueError(f"{text!r} is not a quantity")
+    return float(number)
+
+
+def _compare(one: float, other: float) -> int:
+    """CEL's `compareTo`: -1, 0 or 1."""
+    return (one > other) - (one < other)
+
+
 _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "format": _format,
+    "compareTo": _compare,
     "isQuantity": is_quantity,
+    "quantity": _quantity,
     "isSorted": _is_sorted,
 }

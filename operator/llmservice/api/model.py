@@ -183,7 +183,10 @@ class ModelSpec(ApiModel):
     source: ModelSource
     served_names: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=128)]],
-        Field(max_length=8, description="Names that clients may use. Does nothing yet: they use the service's."),
+        Field(
+            max_length=8,
+            description="Names that clients of the OpenAI API may use. Omitted: the service's.",
+        ),
     ] = []
     max_length: Annotated[
         int | None,

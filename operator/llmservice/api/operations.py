@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from llmservice.api.duration import Duration, cel_duration, cel_if_duration
+from llmservice.api.openai import OpenAIEndpoint
 from llmservice.api.schema import ApiModel, Rule
 
 
@@ -241,3 +242,4 @@ class ServiceSpec(ApiModel):
         dict[Annotated[str, Field(max_length=317)], Annotated[str, Field(max_length=4096)]],
         Field(max_length=32, description="Annotations of the Service, for load balancers."),
     ] = {}
+    openai: Annotated[OpenAIEndpoint, Field(alias="openAI")] = OpenAIEndpoint()

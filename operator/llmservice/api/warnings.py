@@ -95,8 +95,8 @@ TRAPS: Final = (
         "trap-priority-generate",
         "spec.batching.priorities",
         f"{_LEVELS} > 1",
-        '"requests to /generate cannot carry a priority, they get the default level: send priorities by /infer or '
-        'gRPC"',
+        '"requests to /generate cannot carry a priority, they get the default level: send priorities by the OpenAI '
+        'endpoint, /infer or gRPC"',
     ),
     WarningRule(
         "trap-preferred-sizes",
@@ -208,8 +208,9 @@ IDLE: Final = (
     WarningRule(
         "idle-served-names",
         "spec.model.servedNames",
-        "has(object.spec.model.servedNames) && size(object.spec.model.servedNames) > 0",
-        '"only the service\'s own name is answered in this version: remove servedNames"',
+        "has(object.spec.model.servedNames) && size(object.spec.model.servedNames) > 0 "
+        "&& !object.spec.service.openAI.enabled",
+        '"only the OpenAI endpoint knows served names, and it is turned off: remove servedNames, or turn it on"',
     ),
     WarningRule(
         "idle-length-buckets",

@@ -71,6 +71,8 @@ RULES: Final = (
     FieldRule("spec.engine.image", _ROLLING, "a pod keeps its image for life"),
     FieldRule("spec.engine.parallelism", _ROLLING, "a pod keeps its accelerators for life"),
     FieldRule("spec.drain", _ROLLING, "a pod keeps its grace period for life"),
+    FieldRule("spec.service.openAI", _ROLLING, "the endpoint is a container of the pod, which keeps it for life"),
+    FieldRule("spec.model.servedNames", _ROLLING, "the endpoint takes its names at its start"),
     FieldRule("spec.template", _ROLLING, "a pod keeps its template for life"),
     FieldRule("pool", _ROLLING, "a pod keeps its node, its resources and its template for life"),
 )

@@ -132,6 +132,7 @@ def run(
     http_port: Annotated[int | None, typer.Option(min=1, max=65535, help="A free one when omitted.")] = None,
     grpc_port: Annotated[int | None, typer.Option(min=1, max=65535, help="A free one when omitted.")] = None,
     metrics_port: Annotated[int | None, typer.Option(min=1, max=65535, help="A free one when omitted.")] = None,
+    openai_port: Annotated[int | None, typer.Option(min=1, max=65535, help="A free one when omitted.")] = None,
     fleet: Fleet = None,
     log: Annotated[Path | None, typer.Option(help="Keep tritonserver's log in this file.")] = None,
 ) -> None:
@@ -139,7 +140,7 @@ def run(
     from llmservice.cli.run import run_service
     from llmservice.local.overrides import Overrides
 
-    ports = (http_port, grpc_port, metrics_port)
+    ports = (http_port, grpc_port, metrics_port, openai_port)
     raise typer.Exit(run_service(file, Overrides(mode, backend, delay), ports, fleet, log))
 
 

@@ -27,7 +27,7 @@ from llmservice.repository.layout import Paths
 def run_service(
     file: Path,
     overrides: Overrides,
-    ports: tuple[int | None, int | None, int | None],
+    ports: tuple[int | None, int | None, int | None, int | None],
     fleet_file: Path | None,
     log: Path | None,
 ) -> int:

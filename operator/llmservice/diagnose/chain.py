@@ -23,6 +23,7 @@ CHAIN: Final[tuple[Check, ...]] = (
     startup.model_load_failed,
     startup.probe_failed,
     startup.crash_loop,
+    startup.endpoint_failed,
     startup.fetching_weights,
     startup.pulling_image,
     startup.loading_model,

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from llmservice.workload.names import OPENAI_CONTAINER, TRITON_CONTAINER
+
 EXIT_SIGKILL: Final = 137
 """128 + SIGKILL: how a container ends that the kernel killed for memory."""
 
@@ -78,7 +80,12 @@ class Pod:
     @property
     def main(self) -> Container | None:
         """The Triton container."""
-        return next((container for container in self.containers if not container.init), None)
+        return next((one for one in self.containers if not one.init and one.name == TRITON_CONTAINER), None)
+
+    @property
+    def endpoint(self) -> Container | None:
+        """The container of the OpenAI endpoint."""
+        return next((one for one in self.containers if one.name == OPENAI_CONTAINER), None)
 
     def init(self, name: str) -> Container | None:
         """One init container by name."""

@@ -129,6 +129,19 @@ def crash_loop(evidence: Evidence) -> Finding | None:
     )
 
 
+def endpoint_failed(evidence: Evidence) -> Finding | None:
+    """The container of the OpenAI endpoint ended with an error, so the pod is not ready though Triton may be."""
+    endpoint = evidence.pod.endpoint
+    failure = endpoint.failure if endpoint else None
+    if failure is None:
+        return None
+    if failure.reason == "OOMKilled":
+        text = "it ran out of memory: lower spec.service.openAI.maxRequestSize"
+    else:
+        text = f"{_last_line(failure.message) or f'exit code {failure.exit_code}'}. Check spec.service.openAI"
+    return Finding(Reason.CRASH_LOOP, f"the OpenAI endpoint ended: {text}")
+
+
 def pulling_image(evidence: Evidence) -> Finding | None:
     """An image is on its way to the node."""
     begun = [text for text in evidence.events if text.startswith("Pulling:")]

@@ -14,7 +14,8 @@ from llmservice.local.intent import Host, Intent, intend_service
 
 CLUSTER_ONLY: Final = (
     "spec.template",
-    "spec.service",
+    "spec.service.type",
+    "spec.service.annotations",
     "spec.replicas",
     "spec.scaling",
     "spec.rollout",

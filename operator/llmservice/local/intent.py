@@ -80,6 +80,9 @@ def intend_service(service: LLMService, host: Host, warnings: tuple[str, ...] = 
     if pool not in host.fleet.pools:
         note = f"spec.placement.pool: {pool} is not known here, so this runs on the CPU (--fleet names pools)"
         warnings = (*warnings, note)
+    if service.spec.service.openai.api_keys_secret or service.spec.service.openai.tls_secret:
+        note = "spec.service.openAI: Secrets are in a cluster, so this serves without keys and TLS, to this host only"
+        warnings = (*warnings, note)
     fleet = host_fleet(host.fleet, pool, host.memory_bytes)
     plan = plan_capacity(service, fleet)
     if plan.fits is False:

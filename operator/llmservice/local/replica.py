@@ -30,23 +30,26 @@ ENVIRONMENT: Final = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 
 @dataclass(frozen=True)
 class Ports:
-    """The server's ports on 127.0.0.1."""
+    """The ports on 127.0.0.1 of the server and of the OpenAI endpoint; `openai_admin` has the latter's metrics."""
 
     http: int
     grpc: int
     metrics: int
+    openai: int
+    openai_admin: int
 
     @classmethod
-    def choose(cls, http: int | None, grpc: int | None, metrics: int | None) -> Ports:
+    def choose(cls, http: int | None, grpc: int | None, metrics: int | None, openai: int | None) -> Ports:
         """Free ones for those not given. Raises LocalError for one that is taken."""
-        for option, port in (("--http-port", http), ("--grpc-port", grpc), ("--metrics-port", metrics)):
+        asked = {"--http-port": http, "--grpc-port": grpc, "--metrics-port": metrics, "--openai-port": openai}
+        for option, port in asked.items():
             if port is not None and _taken(port):
                 raise LocalError(f"{option} {port} is taken: choose another, or leave {option} out for a free one")
-        given = [port for port in (http, grpc, metrics) if port is not None]
+        given = [port for port in asked.values() if port is not None]
         if len(set(given)) < len(given):
-            raise LocalError("--http-port, --grpc-port and --metrics-port are one and the same twice: choose others")
-        free = free_ports(3)
-        return cls(http or free[0], grpc or free[1], metrics or free[2])
+            raise LocalError(f"{', '.join(asked)}: one and the same twice: choose others")
+        free = free_ports(5)
+        return cls(http or free[0], grpc or free[1], metrics or free[2], openai or free[3], free[4])
 
 
 @dataclass(frozen=True)

@@ -18,15 +18,18 @@ import aiohttp
 from llmservice.api.duration import format_duration
 from llmservice.local.edit_follower import EditFollower
 from llmservice.local.ending import Ending
+from llmservice.local.endpoint import local_endpoint
 from llmservice.local.errors import LocalError
 from llmservice.local.figures import Figures, Look, read_page
-from llmservice.local.greeting import lines_to_copy
+from llmservice.local.greeting import lines_to_copy, openai_lines
 from llmservice.local.intent import Intent
 from llmservice.local.live import LiveKnobs
 from llmservice.local.replica import Replica
 from llmservice.local.screen import Screen
 from llmservice.local.watched_file import WatchedFile
 from llmservice.local.weights import bring_weights
+from llmservice.openai.routes import Endpoint
+from llmservice.workload.openai import served_names
 from llmservice.workload.probes import startup_budget
 
 TICK_SECONDS: Final = 1.0
@@ -54,6 +57,7 @@ class Session:
     figures: Figures = field(init=False)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     stop_now: asyncio.Event = field(default_factory=asyncio.Event)
+    endpoint: Endpoint | None = None
 
     def __post_init__(self) -> None:
         self.figures = Figures(self.intent.service.metadata.name)
@@ -75,8 +79,9 @@ class Session:
 
     async def _serve(self) -> None:
         try:
-            if await self._keep_running():
-                await self._drain()
+            async with local_endpoint(self.intent, self.replica.ports) as self.endpoint:
+                if await self._keep_running():
+                    await self._drain()
         finally:
             self.replica.kill()
             await asyncio.to_thread(self.replica.clear_up)
@@ -135,7 +140,9 @@ class Session:
             self.screen.say("it serves again, on the same ports")
             return
         self.screen.say("try it:")
-        for line in lines_to_copy(self.intent.service.metadata.name, self.replica.ports):
+        service = self.intent.service
+        lines = openai_lines(served_names(service)[0], self.replica.ports) if self.endpoint else []
+        for line in lines + lines_to_copy(service.metadata.name, self.replica.ports):
             self.screen.say(f"  {line}")
 
     async def _watch(self) -> None:
@@ -184,6 +191,8 @@ class Session:
         timeout = self.intent.service.spec.drain.timeout
         allowed = format_duration(timeout)
         self.screen.say(f"stopping: no new requests; streams have {allowed} to end, Ctrl-C again ends them now")
+        if self.endpoint is not None:
+            self.endpoint.draining = True
         server.terminate()
         started = time.monotonic()
         limit = math.ceil(timeout / timedelta(seconds=1)) + STOP_MARGIN

@@ -51,7 +51,6 @@ def _owned_parameters(service: LLMService, plan: CapacityPlan, knobs: Knobs, pat
         "kv_dtype": spec.kv_cache.dtype.value,
         "memory_percent": str(spec.kv_cache.memory_percent),
         "model_path": paths.model_path,
-        "served_names": json.dumps(spec.model.served_names or [service.metadata.name], ensure_ascii=False),
     }
     if plan.max_length:
         parameters["max_length"] = str(plan.max_length)

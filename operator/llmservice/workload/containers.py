@@ -26,6 +26,7 @@ from llmservice.workload.names import (
     secret_name,
 )
 from llmservice.workload.probes import build_lifecycle, build_probes
+from llmservice.workload.security import container_security
 from llmservice.workload.volumes import (
     SOURCE_PATH,
     repository_mounts,
@@ -48,7 +49,7 @@ def build_repository_container(fleet: FleetDefaults) -> Manifest:
         "args": ["repository", "write", "--rendered", "/rendered", "--repository", "/repository"],
         "env": _variables(_ENV),
         "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
-        "securityContext": _security(),
+        "securityContext": container_security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": repository_mounts(),
     }
@@ -76,7 +77,7 @@ def build_weights_container(service: LLMService, image: str, template: PodTempla
         "env": _weights_env(source, template),
         # No memory limit: written files count towards it, and the kernel takes their pages back when it must.
         "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}},
-        "securityContext": _security(),
+        "securityContext": container_security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": weights_mounts(source, template),
     }
@@ -114,7 +115,7 @@ def build_triton_container(
             {"name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP"},
         ],
         "resources": _resources(template, accelerators),
-        "securityContext": _security(),
+        "securityContext": container_security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": triton_mounts(service.spec.model.source, template),
         "lifecycle": build_lifecycle(fleet),
@@ -161,15 +162,6 @@ def _source_credentials(source: ModelSource) -> list[Manifest]:
         reference = source.hugging_face.token_secret_ref
         return [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": reference.name, "key": reference.key}}}]
     return []
-
-
-def _security() -> Manifest:
-    """No container gains rights or writes outside its volumes."""
-    return {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
 
 
 def _variables(values: dict[str, str]) -> list[Manifest]:

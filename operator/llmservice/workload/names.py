@@ -33,10 +33,14 @@ TOKEN_HEADER: Final = "triton-llm-token"  # noqa: S105 - the name of a header, n
 TRITON_CONTAINER: Final = "triton"
 REPOSITORY_CONTAINER: Final = "repository"
 WEIGHTS_CONTAINER: Final = "weights"
+OPENAI_CONTAINER: Final = "openai"
 
 HTTP_PORT: Final = 8000
 GRPC_PORT: Final = 8001
 METRICS_PORT: Final = 8002
+OPENAI_PORT: Final = 8003
+OPENAI_ADMIN_PORT: Final = 8004
+"""Health and metrics of the OpenAI endpoint, apart from it: without keys, without TLS, and not for clients."""
 
 
 def checked(service: str) -> str:

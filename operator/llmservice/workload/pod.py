@@ -25,6 +25,7 @@ from llmservice.workload.names import (
     selector,
     shared_name,
 )
+from llmservice.workload.openai import build_openai_containers
 from llmservice.workload.probes import grace_period
 from llmservice.workload.template import merge
 from llmservice.workload.volumes import build_volumes
@@ -70,7 +71,8 @@ def build_pod_template(service: LLMService, plan: CapacityPlan, fleet: FleetDefa
                 template,
                 accelerators,
                 fleet,
-            )
+            ),
+            *build_openai_containers(service, fleet),
         ],
         "volumes": build_volumes(service, revision_name(name, revision), template),
         **_placement(pool, template, accelerators),

@@ -17,9 +17,10 @@ def build_pod_monitor(service: LLMService, fleet: FleetDefaults) -> Manifest:
         shared_name(service.metadata.name),
         extra_labels=dict(fleet.pod_monitor_labels),
     )
+    pages = ["metrics", "openai-admin"] if service.spec.service.openai.enabled else ["metrics"]
     built["spec"] = {
         "selector": {"matchLabels": selector(service.metadata.name)},
         "podTargetLabels": [REVISION_LABEL],
-        "podMetricsEndpoints": [{"port": "metrics", "path": "/metrics", "interval": "15s"}],
+        "podMetricsEndpoints": [{"port": page, "path": "/metrics", "interval": "15s"} for page in pages],
     }
     return built

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from llmservice.api.service import LLMService
 from llmservice.workload.manifest import Manifest, manifest
-from llmservice.workload.names import GRPC_PORT, HTTP_PORT, METRICS_PORT, selector, shared_name
+from llmservice.workload.names import GRPC_PORT, HTTP_PORT, METRICS_PORT, OPENAI_PORT, selector, shared_name
 
 
 def build_service(service: LLMService) -> Manifest:
-    """The Service: HTTP, gRPC and metrics.
+    """The Service: HTTP, gRPC, metrics, and OpenAI's API where replicas have it.
 
     `appProtocol` tells meshes and gateways that gRPC is HTTP/2: without it they balance connections, not calls.
     """
     asked = service.spec.service
+    openai: list[Manifest] = []
+    if asked.openai.enabled:
+        protocol = "https" if asked.openai.tls_secret else "http"
+        openai = [
+            {
+                "name": "openai",
+                "port": OPENAI_PORT,
+                "targetPort": "openai",
+                "protocol": "TCP",
+                "appProtocol": protocol,
+            }
+        ]
     built = manifest(
         service, "v1", "Service", shared_name(service.metadata.name), annotations=dict(asked.annotations) or None
     )
@@ -35,6 +47,7 @@ def build_service(service: LLMService) -> Manifest:
                 "protocol": "TCP",
                 "appProtocol": "http",
             },
+            *openai,
         ],
     }
     return built

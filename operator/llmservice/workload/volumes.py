@@ -9,6 +9,7 @@ from llmservice.api.service import LLMService
 from llmservice.api.template import OWNED_PATHS, PodTemplate
 from llmservice.repository.errors import RenderError
 from llmservice.workload.manifest import Manifest
+from llmservice.workload.openai import openai_volumes
 
 SOURCE_PATH: Final = "/source"
 """Where the volume of a pvc, oci or hostPath source is mounted, for Triton too: weights are linked, not copied."""
@@ -17,7 +18,7 @@ SHM_BYTES: Final = "1Gi"
 PARALLEL_SHM_BYTES: Final = "8Gi"
 """A limit, not a reservation. Processes of a split engine exchange activations through shared memory."""
 
-OWNED_VOLUMES: Final = ("rendered", "repository", "models", "source", "shm", "tmp")
+OWNED_VOLUMES: Final = ("rendered", "repository", "models", "source", "shm", "tmp", "openai-keys", "openai-tls")
 
 
 def build_volumes(service: LLMService, config_map: str, template: PodTemplate) -> list[Manifest]:
@@ -33,7 +34,8 @@ def build_volumes(service: LLMService, config_map: str, template: PodTemplate) -
         {"name": "tmp", "emptyDir": {}},
     ]
     source = source_volume(service.spec.model.source)
-    return volumes + ([source] if source else []) + [dict(volume) for volume in template.volumes]
+    volumes += [source] if source else []
+    return volumes + openai_volumes(service) + [dict(volume) for volume in template.volumes]
 
 
 def source_volume(source: ModelSource) -> Manifest | None:

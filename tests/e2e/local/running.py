@@ -40,9 +40,15 @@ class Run:
 
     def http_port(self) -> int:
         """The port in the line to copy."""
-        found = re.search(r"curl -sN http://127\.0\.0\.1:(\d+)/", self.said())
+        found = re.search(r"curl -sN http://127\.0\.0\.1:(\d+)/v2/", self.said())
         assert found, self.said()
         return int(found[1])
+
+    def openai_url(self) -> str:
+        """The OpenAI endpoint in the line to copy."""
+        found = re.search(r"curl -sN (http://127\.0\.0\.1:\d+/v1)/", self.said())
+        assert found, self.said()
+        return found[1]
 
     def processes(self) -> list[int]:
         """Processes that work on its files: tritonserver and its stubs."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import openai
 import pytest
 
 from llmservice.repository.gate_config import GATE_INSTANCES
@@ -39,9 +40,16 @@ async def test_it_answers_follows_an_edit_and_drains_without_a_trace(tmp_path: P
     file = tmp_path / "service.yaml"
     shutil.copyfile(EXAMPLE, file)
     with running(file, tmp_path, "--mode", "Continuous") as run:
-        await run.says("curl -sN", within=60)
+        await run.says("/generate_stream", within=60)
         answer = "".join([event.get("text_output", "") async for event in stream(run, messages=QUESTION)])
         assert answer == "The capital of France is Paris."
+        async with openai.AsyncOpenAI(base_url=run.openai_url(), api_key="none", timeout=60) as client:
+            asked = client.chat.completions.create(
+                model="smollm2",
+                messages=[{"role": "user", "content": "What is the capital of France?"}],
+                temperature=0,
+            )
+            assert (await asked).choices[0].message.content == "The capital of France is Paris."
 
         file.write_text(file.read_text().replace("maxSequences: 16", "maxSequences: 8\n    maxQueueDelay: 40ms"))
         await run.says("edit: spec.batching.maxSequences needs a restart", within=10)
@@ -69,7 +77,7 @@ async def test_it_answers_follows_an_edit_and_drains_without_a_trace(tmp_path: P
 
 async def test_a_server_that_ends_is_started_again_on_the_same_ports(tmp_path: Path) -> None:
     with running(EXAMPLE, tmp_path) as run:
-        await run.says("curl -sN", within=60)
+        await run.says("/generate_stream", within=60)
         gates = run.instances("smollm2")
         assert len(gates) == GATE_INSTANCES
         os.kill(gates[0], signal.SIGKILL)

@@ -38,6 +38,15 @@ def stream_by_grpc(port: int, model: str) -> str:
     return result.stdout.strip()
 
 
+def chat_by_openai(port: int, model: str) -> str:
+    """What the example client prints, which is OpenAI's own: the answer, and the tokens below it."""
+    client = ROOT / "examples" / "clients" / "openai_chat.py"
+    command = [sys.executable, str(client), f"http://127.0.0.1:{port}/v1", model, QUESTION]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
 def gate_config(port: int, model: str, token: str) -> dict[str, Any]:
     """The configuration that Triton runs the gate with; a restricted API."""
     request = urllib.request.Request(f"http://127.0.0.1:{port}/v2/models/{model}/config")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.e2e.main_job.asking import ANSWER, ask, stream, stream_by_grpc
+from tests.e2e.main_job.asking import ANSWER, ask, chat_by_openai, stream, stream_by_grpc
 from tests.e2e.main_job.conftest import Started
 from tests.e2e.main_job.kube import Kube, condition
 
@@ -41,6 +41,12 @@ def test_it_answers_through_its_service_whole_and_streamed(smollm2: Started, kub
     assert "".join(event["text_output"] for event in events) == ANSWER
     assert len(events) > 3
     assert events[-1]["finish_reason"] == "stop"
+
+
+def test_it_answers_openais_client_through_its_service(smollm2: Started, kube: Kube) -> None:
+    service = smollm2.service
+    with kube.forward(service.namespace, f"service/{service.name}", 8003) as (port,):
+        assert chat_by_openai(port, service.name).splitlines()[-1].startswith("37 + ")
 
 
 def test_kubectl_get_shows_what_matters(smollm2: Started, kube: Kube) -> None:

@@ -73,7 +73,7 @@ def only_pod(service: Service) -> Manifest:
 
 
 def triton_of(pod: Manifest) -> Manifest:
-    found: Manifest = pod["status"]["containerStatuses"][0]
+    found: Manifest = next(one for one in pod["status"]["containerStatuses"] if one["name"] == "triton")
     return found
 
 

@@ -53,6 +53,12 @@ def test_what_only_a_cluster_knows_changes_nothing() -> None:
     assert {change.field.split(".")[1] for change in found.without_effect} == {"template", "scaling"}
 
 
+def test_the_endpoint_is_started_anew_and_the_service_before_it_means_nothing_here() -> None:
+    found = edit(intent(), intent(service={"type": "NodePort", "openAI": {"requestTimeout": "90s"}}))
+    assert [change.field for change in found.restart] == ["spec.service.openAI.requestTimeout"]
+    assert [change.field for change in found.without_effect] == ["spec.service.type"]
+
+
 def test_an_edit_of_nothing_says_so() -> None:
     assert in_words(edit(intent(), intent())) == ["edit: nothing that serves differs"]
 

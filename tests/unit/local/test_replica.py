@@ -9,31 +9,32 @@ from pathlib import Path
 import pytest
 
 from llmservice.local.errors import LocalError
-from llmservice.local.greeting import lines_to_copy
+from llmservice.local.greeting import lines_to_copy, openai_lines
 from llmservice.local.installation import Installation
 from llmservice.local.replica import Folders, Ports, Replica, folders
 from tests.unit.local.manifests import intent
 
 pytestmark = pytest.mark.unit
+PORTS = Ports(http=1111, grpc=2222, metrics=3333, openai=4444, openai_admin=5555)
 
 
 def test_ports_that_are_not_given_are_free_ones() -> None:
-    ports = Ports.choose(None, None, None)
-    assert len({ports.http, ports.grpc, ports.metrics}) == 3
+    ports = Ports.choose(None, None, None, None)
+    assert len({ports.http, ports.grpc, ports.metrics, ports.openai, ports.openai_admin}) == 5
 
 
 def test_a_port_that_is_taken_is_named_with_its_option() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(LocalError, match=f"--grpc-port {port} is taken"):
-            Ports.choose(None, port, None)
+            Ports.choose(None, port, None, None)
 
 
 def test_two_ports_are_not_one() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(LocalError, match="the same twice"):
-        Ports.choose(port, None, port)
+        Ports.choose(port, None, port, None)
 
 
 def test_folders_are_gone_afterwards() -> None:
@@ -45,16 +46,22 @@ def test_folders_are_gone_afterwards() -> None:
 
 
 def test_the_lines_to_copy_have_the_real_ports() -> None:
-    http, grpc, metrics = lines_to_copy("chat", Ports(1111, 2222, 3333))
+    http, grpc, metrics = lines_to_copy("chat", PORTS)
     assert http.startswith("curl -sN http://127.0.0.1:1111/v2/models/chat/generate_stream -d '{")
     assert "127.0.0.1:2222 chat 'What is the capital of France?'" in grpc
     assert metrics == "curl -s http://127.0.0.1:3333/metrics"
 
 
+def test_the_lines_for_openais_clients_have_its_port_and_a_name_that_is_served() -> None:
+    curl, python = openai_lines("smollm2:135m", PORTS)
+    assert curl.startswith('curl -sN http://127.0.0.1:4444/v1/chat/completions -d \'{"model": "smollm2:135m"')
+    assert python.endswith("openai_chat.py http://127.0.0.1:4444/v1 smollm2:135m 'What is the capital of France?'")
+
+
 def test_a_server_ends_and_starts_again_though_its_temporary_folders_were_taken_away(tmp_path: Path) -> None:
     places = Folders(tmp_path / "work", tmp_path / "run")
     ends_at_once = Installation(Path("/bin/false"), tmp_path)
-    replica = Replica(places, Ports.choose(None, None, None), places.work / "tritonserver.log", ends_at_once)
+    replica = Replica(places, Ports.choose(None, None, None, None), places.work / "tritonserver.log", ends_at_once)
     for _ in range(2):
         replica.launch(intent())
         assert places.run.is_dir()

@@ -161,6 +161,22 @@ CASES = (
         {"podMonitor": True, "podMonitorLabels": {"release": "prometheus"}, "networkPolicy": True},
     ),
     Case(
+        "openai-with-keys-and-tls",
+        {
+            "model": {**SMOLLM, "servedNames": ["smollm2", "HuggingFaceTB/SmolLM2:135m"]},
+            "service": {
+                "openAI": {
+                    "apiKeysSecret": "chat-keys",
+                    "tlsSecret": "chat-tls",
+                    "requestTimeout": "90s",
+                    "maxRequestSize": "1Mi",
+                }
+            },
+        },
+        {"networkPolicy": True, "podMonitor": True},
+    ),
+    Case("without-openai", {"model": SMOLLM, "service": {"openAI": {"enabled": False}}}, {"networkPolicy": True}),
+    Case(
         "exposed-with-long-drain",
         {
             "model": SMOLLM,

@@ -119,6 +119,75 @@ async def a_stop_string_ends_the_answer_and_is_not_part_of_it(served: Served) ->
 
 
 @case
+async def several_choices_have_a_seed_each_and_one_prompt_to_pay(served: Served) -> None:
+    async with served.client() as client:
+        whole = await client.chat.completions.create(
+            model=MODEL, messages=ASKED, n=3, seed=1, temperature=1.0, max_tokens=6
+        )
+        stream = await client.chat.completions.create(
+            model=MODEL, messages=ASKED, n=3, seed=1, temperature=1.0, max_tokens=6, stream=True
+        )
+        texts, ends = ["", "", ""], set()
+        async for chunk in stream:
+            for choice in chunk.choices:
+                texts[choice.index] += choice.delta.content or ""
+                if choice.finish_reason:
+                    ends.add(choice.index)
+    assert [choice.index for choice in whole.choices] == [0, 1, 2]
+    assert [choice.message.content for choice in whole.choices] == texts
+    assert ends == {0, 1, 2}
+    assert whole.usage is not None
+    assert whole.usage.prompt_tokens == INPUT_TOKENS
+
+
+@case
+async def log_probabilities_come_with_their_tokens(served: Served) -> None:
+    async with served.client() as client:
+        whole = await client.chat.completions.create(
+            model=MODEL, messages=ASKED, temperature=0, max_tokens=3, logprobs=True, top_logprobs=2
+        )
+        stream = await client.chat.completions.create(
+            model=MODEL, messages=ASKED, temperature=0, max_tokens=3, logprobs=True, top_logprobs=2, stream=True
+        )
+        chunks = [chunk.choices[0] async for chunk in stream]
+        completion = await client.completions.create(
+            model=MODEL, prompt="Once upon a time", temperature=0, max_tokens=3, logprobs=2
+        )
+    logprobs = whole.choices[0].logprobs
+    assert logprobs is not None
+    content = logprobs.content or []
+    assert [one.token for one in content] == ["The", " capital", " of"]
+    for one in content:
+        assert one.logprob <= 0
+        assert bytes(one.bytes or []) == one.token.encode()
+        assert [one.token, one.logprob] == [one.top_logprobs[0].token, one.top_logprobs[0].logprob]
+        assert len(one.top_logprobs) == 2
+    streamed = [one for chunk in chunks if chunk.logprobs for one in chunk.logprobs.content or []]
+    assert [one.token for one in streamed] == [one.token for one in content]
+    told = completion.choices[0].logprobs
+    assert told is not None
+    assert "".join(told.tokens or []) == completion.choices[0].text
+    assert told.text_offset == [0, len((told.tokens or [""])[0]), len("".join((told.tokens or [])[:2]))]
+    assert all(token in top for token, top in zip(told.tokens or [], told.top_logprobs or [], strict=True))
+
+
+@case
+async def penalties_biases_and_further_ways_to_sample_are_taken(served: Served) -> None:
+    async with served.client() as client:
+        answer = await client.chat.completions.create(
+            model=MODEL,
+            messages=ASKED,
+            max_tokens=4,
+            presence_penalty=0.5,
+            frequency_penalty=-0.5,
+            logit_bias={"42": -100},
+            top_p=0.9,
+            extra_body={"top_k": 20, "min_p": 0.05, "min_tokens": 2, "repetition_penalty": 1.1, "stop_token_ids": [0]},
+        )
+    assert answer.choices[0].message.content
+
+
+@case
 async def a_seed_gives_the_same_answer_again(served: Served) -> None:
     async with served.client() as client:
         answers = [

@@ -47,6 +47,13 @@ async def what_the_gate_refuses_names_its_field(served: Served) -> None:
 
 
 @case
+async def a_level_that_the_service_does_not_have_is_refused_by_the_clients_name_of_it(served: Served) -> None:
+    error = await refused(served, openai.BadRequestError, extra_body={"priority": 9})
+    assert error.param == "priority"
+    assert "from 1 (the highest) to 3" in error.message
+
+
+@case
 async def tools_and_images_are_refused_and_not_ignored(served: Served) -> None:
     tool = {"type": "function", "function": {"name": "look"}}
     error = await refused(served, openai.BadRequestError, tools=[tool])

@@ -48,10 +48,13 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Limits:
-    """How long a request may take that says nothing, and the most that it may say."""
+class Caller:
+    """Who asks, and how long an answer may take at most, in seconds. `client` is empty where nobody has a name."""
 
-    timeout_seconds: float
+    headers: Mapping[str, str]
+    most_seconds: float
+    client: str = ""
+    request_id: str = ""
 
 
 class ChatFields(CommonFields):
@@ -72,7 +75,7 @@ class CompletionFields(CommonFields):
     best_of: Annotated[int | None, Field(ge=1, le=MOST_CHOICES)] = None
 
 
-def read_chat(body: Mapping[str, Any], headers: Mapping[str, str], limits: Limits, request_id: str) -> Asked:
+def read_chat(body: Mapping[str, Any], caller: Caller) -> Asked:
     """A chat request. Raises ApiError."""
     fields = read_fields(ChatFields, without_refused(body, CHAT))
     if fields.top_logprobs is not None and not fields.logprobs:
@@ -83,10 +86,10 @@ def read_chat(body: Mapping[str, Any], headers: Mapping[str, str], limits: Limit
     messages = read_messages(fields.messages)
     top = (fields.top_logprobs or 0) if fields.logprobs else None
     sampling = _sampling(fields, top, next(iter(both), MOST_TOKENS))
-    return _asked(fields, [(None, messages)], sampling, top, headers, limits, request_id)
+    return _asked(fields, [(None, messages)], sampling, top, caller)
 
 
-def read_completion(body: Mapping[str, Any], headers: Mapping[str, str], limits: Limits, request_id: str) -> Asked:
+def read_completion(body: Mapping[str, Any], caller: Caller) -> Asked:
     """A completion request. Raises ApiError."""
     fields = read_fields(CompletionFields, without_refused(body, COMPLETION))
     if fields.best_of not in (None, fields.n or 1):
@@ -101,7 +104,7 @@ def read_completion(body: Mapping[str, Any], headers: Mapping[str, str], limits:
     sampling = _sampling(fields, fields.logprobs, fields.max_tokens or COMPLETION_TOKENS)
     echo = prompts if fields.echo else ()
     asked = [(prompt, None) for prompt in prompts]
-    return _asked(fields, asked, sampling, fields.logprobs, headers, limits, request_id, echo)
+    return _asked(fields, asked, sampling, fields.logprobs, caller, echo)
 
 
 def _sampling(fields: CommonFields, top_logprobs: int | None, max_tokens: int) -> dict[str, Any]:
@@ -114,25 +117,24 @@ def _asked(
     prompts: Sequence[tuple[str | None, tuple[Mapping[str, str], ...] | None]],
     sampling: Mapping[str, Any],
     top_logprobs: int | None,
-    headers: Mapping[str, str],
-    limits: Limits,
-    request_id: str,
+    caller: Caller,
     echo: tuple[str, ...] = (),
 ) -> Asked:
     stream = bool(fields.stream)
     options = fields.stream_options
     if options is not None and not stream:
         raise invalid("stream_options needs stream: true", "stream_options", "invalid_value")
-    timeout = _header(headers, TIMEOUT_HEADER, fields.timeout, float, LONGEST_SECONDS)
+    timeout = _header(caller.headers, TIMEOUT_HEADER, fields.timeout, float, LONGEST_SECONDS)
     generations = tuple(
         Generation(
             prompt=text,
             messages=messages,
             sampling=sampling,
             stream=stream,
-            timeout_seconds=min(timeout or limits.timeout_seconds, limits.timeout_seconds),
-            priority=_header(headers, PRIORITY_HEADER, fields.priority, int, LOWEST_LEVEL),
-            request_id=request_id,
+            timeout_seconds=min(timeout or caller.most_seconds, caller.most_seconds),
+            priority=_header(caller.headers, PRIORITY_HEADER, fields.priority, int, LOWEST_LEVEL),
+            client=caller.client,
+            request_id=caller.request_id,
         )
         for text, messages in prompts
     )

@@ -10,6 +10,7 @@ RETRY_SECONDS: Final = 1
 """`Retry-After` of what may be asked again: a full queue moves with every answer that ends."""
 
 _PARAMETER: Final = re.compile(r"^(?P<name>[a-z][a-z_]*)(?P<rest>(?:\[[^\]]+\]|\.\w+)*): ")
+_CLIENTS_NAMES: Final = {"priority_level": "priority", "deadline_ms": "timeout", "text_input": "prompt"}
 _QUEUE_FULL: Final = "Exceeds maximum queue size"
 _WAITED_TOO_LONG: Final = "Request timeout expired"
 _NO_MODEL: Final = "unknown model"
@@ -117,9 +118,17 @@ def of_triton(code: str, message: str) -> ApiError:
     if _NO_MODEL in text:
         return unavailable("the model is not ready: it is being loaded, or this replica is stopping", "model_not_ready")
     if code == "INVALID_ARGUMENT":
-        found = _PARAMETER.match(text)
-        param = found["name"] + found["rest"] if found else None
-        return invalid(text, param, "context_length_exceeded" if _TOO_LONG in text else None)
+        return _invalid_by_gate(text)
     if code in ("UNAVAILABLE", "CANCELLED"):
         return unavailable(text or "the engine is not there")
     return internal(text or "the engine failed")
+
+
+def _invalid_by_gate(text: str) -> ApiError:
+    """The gate names its own field first: said with the client's name for it."""
+    found = _PARAMETER.match(text)
+    param = None
+    if found:
+        param = _CLIENTS_NAMES.get(found["name"], found["name"]) + found["rest"]
+        text = f"{param}: {text[found.end() :]}"
+    return invalid(text, param, "context_length_exceeded" if _TOO_LONG in text else None)

@@ -11,8 +11,9 @@ from typing import Any, Protocol
 class Generation:
     """One request to the gate: exactly one of `prompt` and `messages` is set.
 
-    `sampling` has the gate's own names. `priority` None is the service's default level. `timeout_seconds` is how long
-    the whole answer may take. With `stream` parts come as they are computed, else all at the end.
+    `sampling` has the gate's own names. `priority` None is the service's default level. `client` names who asks:
+    clients of one level take turns. `timeout_seconds` is how long the whole answer may take. With `stream` parts come
+    as they are computed, else all at the end.
     """
 
     prompt: str | None
@@ -21,6 +22,7 @@ class Generation:
     stream: bool
     timeout_seconds: float
     priority: int | None = None
+    client: str = ""
     request_id: str = ""
 
 

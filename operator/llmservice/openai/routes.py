@@ -14,7 +14,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from llmservice.openai.answer import Answer, Heading
-from llmservice.openai.asked import Asked, Limits, read_chat, read_completion
+from llmservice.openai.asked import Asked, Caller, read_chat, read_completion
 from llmservice.openai.chat_answer import ChatAnswer
 from llmservice.openai.completion_answer import CompletionAnswer
 from llmservice.openai.errors import ApiError, internal, invalid, model_not_found, too_large, unauthorized, unavailable
@@ -56,7 +56,7 @@ class Endpoint:
 
     backend: Backend
     names: tuple[str, ...]
-    limits: Limits
+    most_seconds: float
     max_request_bytes: int
     keys: ApiKeys | None = None
     metrics: EndpointMetrics = field(default_factory=EndpointMetrics)
@@ -81,12 +81,12 @@ class Endpoint:
         return app
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
-        asked = read_chat(await self._body(request), request.headers, self.limits, request[VISIT].id)
+        asked = read_chat(await self._body(request), self._caller(request))
         heading = Heading(f"chatcmpl-{request[VISIT].id}", "chat.completion", now(), asked.model)
         return await self._answer(request, asked, ChatAnswer(heading, tell_logprobs=asked.top_logprobs is not None))
 
     async def _completion(self, request: web.Request) -> web.StreamResponse:
-        asked = read_completion(await self._body(request), request.headers, self.limits, request[VISIT].id)
+        asked = read_completion(await self._body(request), self._caller(request))
         heading = Heading(f"cmpl-{request[VISIT].id}", "text_completion", now(), asked.model)
         echo = [prompt for prompt in asked.echo for _ in range(asked.choices_each)]
         answer = CompletionAnswer(heading, tell_logprobs=asked.top_logprobs is not None, echo=echo)
@@ -129,6 +129,10 @@ class Endpoint:
         self.in_flight += change
         self.metrics.in_flight.set(self.in_flight)
         (self.idle.clear if self.in_flight else self.idle.set)()
+
+    def _caller(self, request: web.Request) -> Caller:
+        visit = request[VISIT]
+        return Caller(request.headers, self.most_seconds, visit.client, visit.id)
 
     def _known(self, model: str) -> str:
         if model not in self.names:

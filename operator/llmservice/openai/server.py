@@ -13,7 +13,6 @@ from typing import Final
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from llmservice.openai.asked import Limits
 from llmservice.openai.keys import ApiKeys
 from llmservice.openai.routes import Endpoint
 from llmservice.openai.settings import EndpointSettings
@@ -33,8 +32,7 @@ async def serving(settings: EndpointSettings) -> AsyncIterator[Endpoint]:
     certificate = Certificate(settings.tls) if settings.tls else None
     async with contextlib.AsyncExitStack() as stack:
         backend = await stack.enter_async_context(TritonBackend(settings.triton, settings.model))
-        limits = Limits(settings.request_seconds)
-        endpoint = Endpoint(backend, settings.names, limits, settings.max_request_bytes, keys)
+        endpoint = Endpoint(backend, settings.names, settings.request_seconds, settings.max_request_bytes, keys)
         for app, port, tls in (
             (endpoint.application(), settings.port, certificate),
             (admin(endpoint), settings.admin_port, None),

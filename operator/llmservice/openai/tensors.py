@@ -27,12 +27,14 @@ def encode(model: str, generation: Generation) -> Any:
     request.raw_input_contents.append(bytes([generation.stream]))
     # In one tensor, so that all requests have the same inputs: Triton puts only such into one batch.
     _add_text(request, "sampling_parameters", json.dumps(generation.sampling, ensure_ascii=False))
+    parameters = request.parameters
+    parameters["deadline_ms"].int64_param = max(1, round(generation.timeout_seconds * 1000))
+    if generation.client:
+        parameters["client"].string_param = generation.client
     if generation.priority is not None:
-        # Twice: Triton orders by its own until it gives the request to the gate, and does not pass that on.
-        request.parameters["priority"].uint64_param = generation.priority
-        request.parameters["priority_level"].int64_param = generation.priority
-    # The gate takes the shorter of this and the queue's own timeout.
-    request.parameters["timeout"].int64_param = max(1, round(generation.timeout_seconds * 1_000_000))
+        # Triton orders its own queue by the first and keeps it from its models; the gate orders its line by the second.
+        parameters["priority"].uint64_param = generation.priority
+        parameters["priority_level"].int64_param = generation.priority
     return request
 
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import grpc  # type: ignore[import-untyped]
@@ -23,6 +24,7 @@ from tests.openai_contract.registry import INPUT_TOKENS, MAX_LENGTH, MODEL, NARR
 
 ANSWER = ["The", " capital", " of", " France", " is", " Paris", ".", ""]
 SLOTS = 2
+LEVELS = 3
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class Asked:
     prompt: str
     stream: bool
     sampling: dict[str, Any]
-    parameters: dict[str, int]
+    parameters: dict[str, Any]
 
 
 @dataclass
@@ -75,27 +77,47 @@ class FakeGate(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[m
             self.slots.release()
 
     async def _answer(self, asked: Asked, context: Any) -> AsyncIterator[Any]:
-        tokens, reason = _tokens(asked)
-        for number, token in enumerate(tokens):
+        deadline = asyncio.get_running_loop().time() + asked.parameters["deadline_ms"] / 1000
+        answers = [_answer(asked, index) for index in range(asked.sampling.get("n", 1))]
+        for number in range(max(len(answer.tokens) for answer in answers)):
             await asyncio.sleep(self.token_seconds)
             if number == self.breaks_after:
                 await context.abort(grpc.StatusCode.UNAVAILABLE, "engine instance 1 ended")
-            if asked.stream and number < len(tokens) - 1:
-                yield _response([token])
-        last = tokens[-1:] if asked.stream else tokens
-        yield _response(last, reason, INPUT_TOKENS if QUESTION in asked.prompt else 2, len(tokens))
+            if asyncio.get_running_loop().time() > deadline:
+                yield _response(asked, [replace(answer, reason="deadline") for answer in answers])
+                return
+            for answer in answers if asked.stream else ():
+                if number < len(answer.tokens):
+                    yield _response(asked, [answer.at(number)])
+        if not asked.stream:
+            yield _response(asked, answers)
 
 
-def _tokens(asked: Asked) -> tuple[list[str], str]:
-    """The tokens of the answer and why it ends: the known one, else numbers that depend on prompt and seed."""
+@dataclass(frozen=True)
+class Answer:
+    """An answer, or one token of it; the last one has a reason."""
+
+    index: int
+    tokens: list[str]
+    reason: str = ""
+    count: int = 0
+
+    def at(self, number: int) -> Answer:
+        """What is sent of it after so many tokens."""
+        reason = self.reason if number == len(self.tokens) - 1 else ""
+        return Answer(self.index, self.tokens[number : number + 1], reason, self.count)
+
+
+def _answer(asked: Asked, index: int) -> Answer:
+    """The known answer, else numbers that depend on prompt, seed and index."""
     most = asked.sampling["max_tokens"]
-    tokens = ANSWER
+    tokens = [*ANSWER[:-1], f"{index}"] if index else ANSWER
     if QUESTION not in asked.prompt or asked.sampling.get("ignore_eos"):
-        word = hashlib.sha256(f"{asked.prompt}{asked.sampling.get('seed')}".encode()).hexdigest()[:4]
+        word = hashlib.sha256(f"{asked.prompt}{asked.sampling.get('seed')}{index}".encode()).hexdigest()[:4]
         tokens = [f" {word}{number}" for number in range(most)]
     for stop in asked.sampling.get("stop", []):
         tokens = "".join(tokens).partition(stop)[0].replace(" ", "\0 ").split("\0")
-    return tokens[:most], "length" if len(tokens) >= most else "stop"
+    return Answer(index, tokens[:most], "length" if len(tokens) >= most else "stop", len(tokens[:most]))
 
 
 async def _refuse(asked: Asked, context: Any) -> None:
@@ -104,6 +126,8 @@ async def _refuse(asked: Asked, context: Any) -> None:
         words = f"the prompt is too long (spec.model.maxLength {MAX_LENGTH}): send a shorter one"
     if "no-token" in asked.sampling.get("logit_bias", {}):
         words = "logit_bias[no-token]: must be a whole number from 0 to 2147483647, not 'no-token'"
+    if asked.parameters.get("priority_level", 1) > LEVELS:
+        words = f"priority_level: must be a level of this service, from 1 (the highest) to {LEVELS}, not 9"
     if words:
         await context.abort(grpc.StatusCode.INVALID_ARGUMENT, words)
 
@@ -118,15 +142,29 @@ def _read(request: Any) -> Asked:
     return Asked(text[4:].decode(), raw["stream"] == b"\1", sampling, parameters)
 
 
-def _response(tokens: list[str], reason: str | None = None, input_tokens: int = 0, output_tokens: int = 0) -> Any:
+def _response(asked: Asked, answers: list[Answer]) -> Any:
     response = service_pb2.ModelStreamInferResponse()
-    _add(response, "text_output", _text("".join(tokens)))
-    _add(response, "token_ids", bytes(4 * len(tokens)))
-    if reason is not None:
-        _add(response, "finish_reason", _text(reason))
-        _add(response, "num_input_tokens", struct.pack("<I", input_tokens))
-        _add(response, "num_output_tokens", struct.pack("<I", output_tokens))
+    _add(response, "text_output", b"".join(_text("".join(answer.tokens)) for answer in answers))
+    _add(response, "token_ids", bytes(4 * sum(len(answer.tokens) for answer in answers)))
+    if "n" in asked.sampling:
+        _add(response, "index", _counts(answer.index for answer in answers))
+    if "logprobs" in asked.sampling:
+        told = (json.dumps([_logprob(token) for token in answer.tokens]) for answer in answers)
+        _add(response, "logprobs", b"".join(_text(text) for text in told))
+    if answers[0].reason:
+        _add(response, "finish_reason", b"".join(_text(answer.reason) for answer in answers))
+        _add(response, "num_input_tokens", _counts([INPUT_TOKENS if QUESTION in asked.prompt else 2]))
+        _add(response, "num_output_tokens", _counts(answer.count for answer in answers))
     return response
+
+
+def _logprob(token: str) -> dict[str, Any]:
+    top = [{"token_id": 1, "token": token, "logprob": -0.1}, {"token_id": 2, "token": "x", "logprob": -math.inf}]
+    return {**top[0], "top_logprobs": top}
+
+
+def _counts(counts: Iterable[int]) -> bytes:
+    return b"".join(struct.pack("<I", count) for count in counts)
 
 
 def _add(response: Any, name: str, raw: bytes) -> None:

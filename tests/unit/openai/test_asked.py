@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
-from llmservice.openai.asked import Asked, Limits, read_chat, read_completion
+from llmservice.openai.asked import Asked, Caller, read_chat, read_completion
 from llmservice.openai.errors import ApiError
 
 pytestmark = pytest.mark.unit
-LIMITS = Limits(timeout_seconds=600)
+CALLER = Caller({}, most_seconds=600)
 MESSAGES = [{"role": "user", "content": "Hi"}]
 
 
 def chat(**body: Any) -> Asked:
-    return read_chat({"model": "m", "messages": MESSAGES, **body}, {}, LIMITS, "id")
+    return read_chat({"model": "m", "messages": MESSAGES, **body}, CALLER)
 
 
 def completion(**body: Any) -> Asked:
-    return read_completion({"model": "m", "prompt": "Hi", **body}, {}, LIMITS, "id")
+    return read_completion({"model": "m", "prompt": "Hi", **body}, CALLER)
 
 
 def refused(read: Any, **body: Any) -> ApiError:
@@ -106,7 +106,7 @@ def test_a_wrong_value_names_its_field(body: dict[str, Any], param: str) -> None
 
 def test_what_is_missing_is_named() -> None:
     with pytest.raises(ApiError) as caught:
-        read_chat({"messages": MESSAGES}, {}, LIMITS, "id")
+        read_chat({"messages": MESSAGES}, CALLER)
     assert (caught.value.param, caught.value.code) == ("model", "missing_required_parameter")
 
 

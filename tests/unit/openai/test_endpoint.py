@@ -86,6 +86,7 @@ async def test_keys_let_their_clients_in_and_are_counted_by_name(tmp_path: Path)
         assert (await get(url + "/v1/models"))[0] == 401
         assert (await get(url + "/health"))[0] == 200
         assert (await post(url, ASKED, {"Authorization": "Bearer sk-a"}))[0] == 200
+        assert [asked.parameters["client"] for asked in found.gate.asked] == ["team-a"]
         _, page = await get(found.admin_url + "/metrics")
     assert 'llm_openai_tokens_total{client="team-a",kind="generated"} 8.0' in page
     assert 'status="401"' in page
@@ -104,7 +105,7 @@ async def test_priority_timeout_and_sampling_reach_the_gate() -> None:
         body = {**ASKED, "priority": 2, "timeout": 5, "top_k": -1, "min_p": 0.1, "seed": -1, "stop": "\n\n"}
         await post(found.served.url, body, {"X-LLM-Priority": "1"})
         (asked,) = found.gate.asked
-    assert asked.parameters == {"priority": 1, "priority_level": 1, "timeout": 5_000_000}
+    assert asked.parameters == {"priority": 1, "priority_level": 1, "deadline_ms": 5000}
     assert asked.sampling["top_k"] == 0
     assert asked.sampling["seed"] == 2**63 - 1
     assert asked.sampling["stop"] == ["\n\n"]

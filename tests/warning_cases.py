@@ -12,6 +12,7 @@ WARNING_CASES: Final[dict[str, dict[str, Any]]] = {
     "trap-prefetching-off": {"batching": {"priorities": {"levels": 1, "default": 1}}},
     "trap-full-queue-uncounted": {"batching": {"queue": {"maxSize": 8}}},
     "trap-queue-timeout": {"batching": {"queue": {"timeout": "5s"}}},
+    "trap-served-names": {"model": {"servedNames": ["another"]}, "service": {"openAI": {"enabled": False}}},
     "trap-priority-generate": {"batching": {"priorities": {"levels": 2, "default": 1}}},
     "trap-preferred-sizes": {"batching": {"mode": "Dynamic", "preferredBatchSizes": [4]}},
     "trap-preferred-below-maximum": {"batching": {"mode": "Dynamic", "preferredBatchSizes": [4], "maxSequences": 8}},
@@ -28,7 +29,6 @@ WARNING_CASES: Final[dict[str, dict[str, Any]]] = {
     "idle-canary": {"replicas": 3},
     "idle-kv-cache-dtype": {"engine": {"backend": "vllm"}, "kvCache": {"dtype": "fp8_e4m3"}},
     "idle-source-s3": {"model": {"source": {"s3": {"bucket": "models"}}}},
-    "idle-served-names": {"model": {"servedNames": ["another"]}, "service": {"openAI": {"enabled": False}}},
     "idle-length-buckets": {"engine": {"torch": {"lengthBuckets": [64]}}},
     "idle-tokenizer-path": {"model": {"tokenizer": {"path": "tokenizer"}}},
 }

@@ -92,6 +92,13 @@ TRAPS: Final = (
         'clients need a deadline of their own"',
     ),
     WarningRule(
+        "trap-served-names",
+        "spec.model.servedNames",
+        "has(object.spec.model.servedNames) && size(object.spec.model.servedNames) > 0 "
+        "&& !object.spec.service.openAI.enabled",
+        '"only the OpenAI endpoint knows served names, and it is turned off: remove servedNames, or turn it on"',
+    ),
+    WarningRule(
         "trap-priority-generate",
         "spec.batching.priorities",
         f"{_LEVELS} > 1",
@@ -204,13 +211,6 @@ IDLE: Final = (
         "spec.model.source.s3",
         f"has({_SOURCE}.s3)",
         '"this version fetches nothing from S3: write huggingFace, pvc, oci, hostPath or package"',
-    ),
-    WarningRule(
-        "idle-served-names",
-        "spec.model.servedNames",
-        "has(object.spec.model.servedNames) && size(object.spec.model.servedNames) > 0 "
-        "&& !object.spec.service.openAI.enabled",
-        '"only the OpenAI endpoint knows served names, and it is turned off: remove servedNames, or turn it on"',
     ),
     WarningRule(
         "idle-length-buckets",

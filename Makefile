@@ -11,7 +11,7 @@ BENCH := PYTHONPATH=model_repository:model_repository/gate:model_repository/torc
 export QUICK
 .NOTPARALLEL: bench
 
-.PHONY: help demo test lint unit cluster e2e generate lock bench bench-capacity bench-gate bench-gate-stress bench-greedy bench-operator bench-scheduler bench-sizes bench-soak clean down setup
+.PHONY: help demo test lint unit cluster e2e generate lock bench bench-capacity bench-gate bench-gate-stress bench-greedy bench-operator bench-profile bench-scheduler bench-serving bench-sizes bench-soak clean down setup
 
 help: ## Explain each target
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,7 +54,7 @@ generate: setup ## Write generated files: CRD, chart copies, API reference
 lock: ## Pin dependencies again from pyproject.toml
 	@PATH=$(BIN):$$PATH requirements/lock.sh
 
-bench: bench-sizes bench-greedy bench-gate bench-capacity bench-operator bench-scheduler bench-soak ## All benchmarks, one after the other (QUICK=1: at most 10 minutes)
+bench: bench-sizes bench-greedy bench-gate bench-capacity bench-operator bench-profile bench-serving bench-scheduler bench-soak ## All benchmarks, one after the other (QUICK=1: at most 10 minutes)
 
 bench-gate: setup ## The gate on a real tritonserver: throughput, cost, reloads under load, cancellation, priorities
 	@echo "» bench-gate" && $(BENCH).gate
@@ -76,6 +76,12 @@ bench-scheduler: setup ## The torch engine's scheduler: processor time per step 
 
 bench-soak: setup ## 10,000 random requests with cancellations and deadlines through the torch engine: nothing leaks
 	@echo "» bench-soak" && $(BENCH).engine_soak
+
+bench-serving: setup ## Engines side by side under the same loads: torch in each mode, vLLM (where `make vllm` brought it), transformers
+	@echo "» bench-serving" && $(BENCH).serving
+
+bench-profile: setup ## Where the time of a decoding step goes, against the bounds of the processor
+	@echo "» bench-profile" && $(BENCH).serving.profile
 
 bench-sizes: setup ## What is counted: image, CRD, rules with their tests, tests by tier
 	@echo "» bench-sizes" && $(BENCH).sizes

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -70,11 +72,21 @@ class KVCache:
         shape = (config.num_layers, num_blocks, block_size, 2 * config.num_kv_heads, config.head_dim)
         self.layers: tuple[AnyLayerCache, ...]
         if dtype is FP8:
-            codes = torch.zeros(shape, dtype=torch.uint8, device=device)
+            codes = zeros(shape, torch.uint8, device)
             scales = torch.ones((*shape[:-1], 1), dtype=SCALE_DTYPE, device=device)
             self.layers = tuple(map(ScaledLayerCache, codes, scales))
         else:
-            self.layers = tuple(map(LayerCache, torch.zeros(shape, dtype=dtype, device=device)))
+            self.layers = tuple(map(LayerCache, zeros(shape, dtype, device)))
+
+
+def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Zeros; on a CPU they are pages that the kernel gives when they are first written, so that a start waits for none.
+
+    torch itself writes every page.
+    """
+    if device.type != "cpu":
+        return torch.zeros(shape, dtype=dtype, device=device)
+    return torch.from_numpy(np.zeros(math.prod(shape) * dtype.itemsize, np.uint8)).view(dtype).view(shape)
 
 
 def block_bytes(config: ModelConfig, block_size: int, dtype: torch.dtype) -> int:

@@ -1,0 +1,1 @@
+"""Serving speed: engines side by side under the same loads."""

@@ -37,7 +37,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 lint: setup ## ruff, mypy strict, import-linter, generated files up to date
 	@echo "» lint"
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/mypy model_repository/gate/model.py && $(BIN)/mypy model_repository/torch/model.py && $(BIN)/lint-imports --no-logo
-	@$(BIN)/python -m llmservice.api.generate --check
+	@$(BIN)/python -m llmservice.api.generate --check && $(BIN)/python -m llmservice.capacity.generate --check
 
 unit: setup ## Pure code, milliseconds each
 	@echo "» unit" && $(PYTEST) -m unit tests
@@ -49,7 +49,7 @@ e2e: setup ## Real kubelet, real tritonserver, real model
 	@echo "» e2e" && $(PYTHON) -m cluster up && $(PYTEST) -p no:randomly -m e2e tests
 
 generate: setup ## Write generated files: CRD, chart copies, API reference
-	@$(BIN)/python -m llmservice.api.generate
+	@$(BIN)/python -m llmservice.api.generate && $(BIN)/python -m llmservice.capacity.generate
 
 lock: ## Pin dependencies again from pyproject.toml
 	@PATH=$(BIN):$$PATH requirements/lock.sh

@@ -18,11 +18,15 @@ __all__ = ["Catalogue", "catalogue", "find_model", "source_name"]
 
 
 class Catalogue(NamedTuple):
-    """Models by repository (`owner/name`), by bare name, and by Python package; all keys in lower case."""
+    """Models by repository (`owner/name`), by bare name, and by Python package; all keys in lower case.
+
+    `as_written` has the repositories as their owners write them.
+    """
 
     repositories: Mapping[str, Model]
     names: Mapping[str, Model]
     packages: Mapping[str, Model]
+    as_written: Mapping[str, Model]
 
 
 @cache
@@ -32,13 +36,14 @@ def catalogue() -> Catalogue:
     repositories: dict[str, Model] = {}
     names: dict[str, Model] = {}
     packages: dict[str, Model] = {}
+    written: dict[str, Model] = {}
     for name, table in raw.items():
         model = _model(name, table)
         for repo in table["repos"]:
-            repositories[repo.lower()] = model
+            written[repo] = repositories[repo.lower()] = model
             names.setdefault(_bare(repo.lower()), model)
         packages |= dict.fromkeys(table.get("packages", ()), model)
-    return Catalogue(*map(MappingProxyType, (repositories, names, packages)))
+    return Catalogue(*map(MappingProxyType, (repositories, names, packages, written)))
 
 
 def find_model(source: ModelSource) -> Model | None:

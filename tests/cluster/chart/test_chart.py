@@ -20,6 +20,7 @@ FOREIGN_GROUPS = ("apiextensions.k8s.io/", "monitoring.coreos.com/")
 SWITCHES = {
     "crds.install": ("true", "false"),
     "admissionPolicy.install": ("true", "false"),
+    "admissionPolicy.refuseImpossible": ("true", "false"),
     "networkPolicy.enabled": ("true", "false"),
     "serviceMonitor.enabled": ("true", "false"),
     "podDisruptionBudget.enabled": ("true", "false"),

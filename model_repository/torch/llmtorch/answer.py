@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from llmserving.engine import FinishReason, Output, Request, TokenLogprob
+from llmserving.tokenizer import Detokenizer, TextTokenizer
 from llmtorch.sampler import Choosing, Chosen
 from llmtorch.sequence import Sequence
 from llmtorch.stop_strings import StopStrings
-from llmtorch.tokenizer import Detokenizer, TextTokenizer
 
 
 @dataclass(eq=False)

@@ -10,6 +10,7 @@ import torch
 
 from llmserving.engine import EngineStatus, FinishReason, Output, Request
 from llmserving.parameters import Mode
+from llmserving.tokenizer import TextTokenizer, end_tokens
 from llmtorch.answer import Answer, Group
 from llmtorch.block_manager import BlockManager
 from llmtorch.config import ModelConfig
@@ -22,7 +23,6 @@ from llmtorch.prefill_pace import PrefillPace
 from llmtorch.sampler import Chosen, sample
 from llmtorch.scheduler import Chunk, Scheduler
 from llmtorch.step_batch import build_step
-from llmtorch.tokenizer import TextTokenizer, end_tokens
 
 
 class TorchEngine:

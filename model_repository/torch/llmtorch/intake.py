@@ -6,11 +6,11 @@ import random
 from dataclasses import dataclass
 
 from llmserving.engine import Request, SamplingParameters
+from llmserving.tokenizer import Detokenizer, TextTokenizer
 from llmtorch.answer import Answer, Group
 from llmtorch.sampler import Choosing
 from llmtorch.sequence import Sequence, rank
 from llmtorch.stop_strings import StopStrings
-from llmtorch.tokenizer import Detokenizer, TextTokenizer
 
 
 class RequestError(ValueError):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.greedy import compare, read_prompts
-from llmtorch.tokenizer import TextTokenizer, end_tokens
+from llmserving.tokenizer import TextTokenizer, end_tokens
 
 pytestmark = pytest.mark.e2e
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from llmtorch.chat import ChatTemplate
+from llmserving.chat import ChatTemplate
 
 pytestmark = pytest.mark.unit
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llmtorch.chat import ChatTemplate
-from llmtorch.tokenizer import REPLACEMENT, Detokenizer, TextTokenizer
+from llmserving.chat import ChatTemplate
+from llmserving.tokenizer import REPLACEMENT, Detokenizer, TextTokenizer
 from tests.unit.torch_engine.tiny import byte_tokenizer
 
 pytestmark = pytest.mark.unit

@@ -7,11 +7,13 @@ BIN := $(VENV)/bin
 UV_VERSION := 0.13.9
 PYTEST := $(BIN)/pytest -q
 STAMP := $(VENV)/.installed
-BENCH := PYTHONPATH=model_repository:model_repository/gate:model_repository/torch $(BIN)/python -m benchmarks
+VLLM_VENV := .venv-vllm
+VLLM_STAMP := $(VLLM_VENV)/.installed
+BENCH := PYTHONPATH=model_repository:model_repository/gate:model_repository/torch:model_repository/vllm $(BIN)/python -m benchmarks
 export QUICK
 .NOTPARALLEL: bench
 
-.PHONY: help demo test lint unit cluster e2e generate lock bench bench-capacity bench-gate bench-gate-stress bench-greedy bench-operator bench-profile bench-scheduler bench-serving bench-sizes bench-soak clean down setup
+.PHONY: help demo test lint unit cluster e2e generate lock vllm bench bench-capacity bench-gate bench-gate-stress bench-greedy bench-operator bench-profile bench-scheduler bench-serving bench-sizes bench-soak clean down setup
 
 help: ## Explain each target
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +36,14 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@$(BIN)/uv pip install -q -p $(VENV) --no-deps -e .
 	@touch $@
 
+vllm: $(VLLM_STAMP) ## Install vLLM for processors into .venv-vllm, for `llmservice run --backend vllm` and the tests (6 GB, mostly links to the same torch)
+
+$(VLLM_STAMP): requirements/vllm.txt $(STAMP)
+	@echo "» installing vLLM into $(VLLM_VENV), an environment of its own"
+	@test -x $(VLLM_VENV)/bin/python || $(BIN)/uv venv -q --python $(BIN)/python $(VLLM_VENV)
+	@$(BIN)/uv pip install -q -p $(VLLM_VENV) --no-deps --compile-bytecode -r requirements/vllm.txt
+	@touch $@
+
 lint: setup ## ruff, mypy strict, import-linter, generated files up to date
 	@echo "» lint"
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/mypy model_repository/gate/model.py && $(BIN)/mypy model_repository/torch/model.py && $(BIN)/lint-imports --no-logo
@@ -45,7 +55,7 @@ unit: setup ## Pure code, milliseconds each
 cluster: setup ## Against a real API server
 	@echo "» cluster" && $(PYTHON) -m cluster up --tier api && $(PYTEST) -p no:randomly -m cluster tests
 
-e2e: setup ## Real kubelet, real tritonserver, real model
+e2e: setup vllm ## Real kubelet, real tritonserver, real model
 	@echo "» e2e" && $(PYTHON) -m cluster up && $(PYTEST) -p no:randomly -m e2e tests
 
 generate: setup ## Write generated files: CRD, chart copies, API reference
@@ -88,7 +98,7 @@ bench-sizes: setup ## What is counted: image, CRD, rules with their tests, tests
 
 clean: ## Tear the embedded cluster down and remove everything built in the checkout (the user cache stays)
 	@$(PYTHON) -m cluster down
-	@rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
+	@rm -rf $(VENV) $(VLLM_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 down: ## Tear the embedded cluster down

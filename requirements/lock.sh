@@ -11,3 +11,6 @@ compile requirements/operator.txt pyproject.toml -c requirements/dev.txt
 compile requirements/serving.txt --extra serving pyproject.toml -c requirements/dev.txt
 # The Triton image has the server and what its Python backend imports, nothing of the client's world.
 printf '%s\n' numpy nvidia-pytriton | compile requirements/triton.txt --no-deps -c requirements/dev.txt -
+# vLLM on a CPU, in an environment of its own. Its wheel asks for a torch that is on no public index but is the same
+# one, and a package that it never loads for text for a numpy that tritonserver's Python backend crashes with.
+compile requirements/vllm.txt --group vllm --overrides requirements/vllm-overrides.txt

@@ -32,11 +32,7 @@ class EngineMetrics:
     def stepped(self, status: EngineStatus, outputs: list[Output], seconds: float) -> None:
         """Counts one step of `seconds`."""
         if status.batch_size:  # a step may only drop what was cancelled
-            size = str(status.batch_size)
-            self._metrics.counter("llm_engine_steps_total", "Steps by batch size", batch_size=size).increment()
-            self._metrics.counter(
-                "llm_engine_step_seconds_total", "Seconds of computing by batch size", batch_size=size
-            ).increment(seconds)
+            self.computed(status.batch_size, seconds)
         self._generated.increment(sum(len(output.token_ids) for output in outputs))
         self._prompt.increment(sum(output.num_input_tokens for output in outputs if output.ends_request))
         self._waiting.set(status.waiting)
@@ -47,6 +43,14 @@ class EngineMetrics:
         self._preemptions.reach(status.preemptions)
         self._prefix_queries.reach(status.prefix_cache_queries)
         self._prefix_hits.reach(status.prefix_cache_hits)
+
+    def computed(self, batch_size: int, seconds: float) -> None:
+        """Counts one step over `batch_size` sequences; an engine that computes in another process tells by itself."""
+        size = str(batch_size)
+        self._metrics.counter("llm_engine_steps_total", "Steps by batch size", batch_size=size).increment()
+        self._metrics.counter(
+            "llm_engine_step_seconds_total", "Seconds of computing by batch size", batch_size=size
+        ).increment(seconds)
 
     def _tokens(self, kind: str) -> Counter:
         return self._metrics.counter("llm_engine_tokens_total", "Tokens by kind", kind=kind)

@@ -96,6 +96,11 @@ class EngineServer:
         self._setting.keep(self.slots)  # what was set between the table's making and its being found
         self._loop.start()
 
+    def wake(self) -> None:
+        """Says that the engine has work; an engine that computes by itself calls it from any thread."""
+        with self._wake:
+            self._wake.notify()
+
     def stop(self, timeout: float | None = None) -> bool:
         """Ends admission, finishes every sequence, closes the engine. Returns whether that was done in time."""
         self.slots.end_admission()  # first: a gate that finds no socket any more must see that this is no death

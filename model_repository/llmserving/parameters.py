@@ -46,6 +46,10 @@ class Parameters:
         values = {key: value["string_value"] for key, value in config.get("parameters", {}).items()}
         return cls(values, model=config.get("name", ""))
 
+    def keys(self) -> frozenset[str]:
+        """Every key there is."""
+        return frozenset(self._values)
+
     def text(self, key: str, default: str | None = None) -> str:
         """The string itself; with `default`, the key may be absent or empty."""
         value = self._values.get(key, "")

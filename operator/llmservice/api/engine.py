@@ -25,6 +25,11 @@ OWNED_PARAMETERS: Final = {
     "chat_template": "model.tokenizer.chatTemplate",
     "served_names": "model.servedNames",
     "model": "model.source",
+    "tokenizer": "model.source",
+    "tensor_parallel": "engine.parallelism.tensor",
+    "pipeline_parallel": "engine.parallelism.pipeline",
+    "scheduling_policy": "batching.priorities",
+    "disable_log_stats": "nothing: the operator counts",
     "tensor_parallel_size": "engine.parallelism.tensor",
     "pipeline_parallel_size": "engine.parallelism.pipeline",
     "gpu_memory_utilization": "kvCache.memoryPercent",
@@ -49,7 +54,7 @@ class Backend(StrEnum):
     TENSORRTLLM = "tensorrtllm"
 
 
-SERVED_BACKENDS: Final = frozenset({Backend.TORCH})
+SERVED_BACKENDS: Final = frozenset({Backend.TORCH, Backend.VLLM})
 """Backends that this version has an engine for (`model_repository/<backend>`); pods of others would only hold GPUs."""
 
 
@@ -98,7 +103,9 @@ class TorchOptions(ApiModel):
 class EngineSpec(ApiModel):
     """The engine: the Triton model that holds the weights."""
 
-    backend: Annotated[Backend, Field(description="The library that computes. Only torch serves yet.")] = Backend.TORCH
+    backend: Annotated[Backend, Field(description="The library that computes. torch and vllm serve yet.")] = (
+        Backend.TORCH
+    )
     driver: Annotated[
         Driver,
         Field(

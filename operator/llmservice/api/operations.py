@@ -26,7 +26,8 @@ class KvCache(ApiModel):
     """The cache of keys and values."""
 
     dtype: Annotated[
-        KvCacheDtype, Field(description="Type of cached keys and values. Auto: as the model computes. Others: not yet.")
+        KvCacheDtype,
+        Field(description="Type of cached keys and values. Auto: as the model computes. Others: vllm."),
     ] = KvCacheDtype.AUTO
     memory_percent: Annotated[
         int, Field(ge=1, le=100, description="Accelerator memory the engine may take, in percent.")

@@ -169,8 +169,9 @@ IDLE: Final = (
     WarningRule(
         "idle-backend",
         "spec.engine.backend",
-        "object.spec.engine.backend != 'torch'",
-        '"this version brings no engine for %s, so no replica becomes ready: write backend: torch to serve today"'
+        "object.spec.engine.backend == 'tensorrtllm'",
+        '"this version brings no engine for %s, so no replica becomes ready: write backend: vllm or torch to serve '
+        'today"'
         ".format([object.spec.engine.backend])",
     ),
     WarningRule(
@@ -203,7 +204,7 @@ IDLE: Final = (
     WarningRule(
         "idle-kv-cache-dtype",
         "spec.kvCache.dtype",
-        "object.spec.kvCache.dtype != 'Auto'",
+        "object.spec.kvCache.dtype != 'Auto' && object.spec.engine.backend != 'vllm'",
         '"the cache keeps the type the model computes in, in this version: write kvCache.dtype: Auto"',
     ),
     WarningRule(

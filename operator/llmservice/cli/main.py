@@ -127,7 +127,7 @@ def run(
     mode: Annotated[
         str | None, typer.Option(help="None, Static, Dynamic or Continuous; the file's when omitted.")
     ] = None,
-    backend: Annotated[str | None, typer.Option(help="torch; the file's when omitted.")] = None,
+    backend: Annotated[str | None, typer.Option(help="torch or vllm; the file's when omitted.")] = None,
     delay: Annotated[str | None, typer.Option(help="maxQueueDelay, such as 40ms; the file's when omitted.")] = None,
     http_port: Annotated[int | None, typer.Option(min=1, max=65535, help="A free one when omitted.")] = None,
     grpc_port: Annotated[int | None, typer.Option(min=1, max=65535, help="A free one when omitted.")] = None,
@@ -135,13 +135,16 @@ def run(
     openai_port: Annotated[int | None, typer.Option(min=1, max=65535, help="A free one when omitted.")] = None,
     fleet: Fleet = None,
     log: Annotated[Path | None, typer.Option(help="Keep tritonserver's log in this file.")] = None,
+    python: Annotated[
+        Path | None, typer.Option(help="Interpreter with the engine's packages; this one's or .venv-vllm's if omitted.")
+    ] = None,
 ) -> None:
     """Run a service on this host, without Kubernetes, until Ctrl-C; edits of the file apply while it serves."""
     from llmservice.cli.run import run_service
     from llmservice.local.overrides import Overrides
 
     ports = (http_port, grpc_port, metrics_port, openai_port)
-    raise typer.Exit(run_service(file, Overrides(mode, backend, delay), ports, fleet, log))
+    raise typer.Exit(run_service(file, Overrides(mode, backend, delay), ports, fleet, log, python))
 
 
 @app.command("openai")

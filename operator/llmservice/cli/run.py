@@ -30,6 +30,7 @@ def run_service(
     ports: tuple[int | None, int | None, int | None, int | None],
     fleet_file: Path | None,
     log: Path | None,
+    python: Path | None,
 ) -> int:
     """Runs the one LLMService in `file` until Ctrl-C. Returns the exit code: 0 stopped, 1 not valid or not able to."""
     document = _only_service(file)
@@ -43,7 +44,7 @@ def run_service(
             first = intend(overrides.apply(document.manifest), draft)
             weights = weights_folder(first.service.spec.model.source, default_cache())
             host = Host(fleet, draft.memory_bytes, Paths(str(places.run), str(weights)))
-            return _run(file, document, overrides, host, places, Ports.choose(*ports), log, weights)
+            return _run(file, document, overrides, host, places, Ports.choose(*ports), log, weights, python)
     except InvalidServiceError as error:
         typer.secho(f"{document.label}: invalid", fg=typer.colors.RED)
         for finding in error.findings:
@@ -65,6 +66,7 @@ def _run(
     ports: Ports,
     log: Path | None,
     weights: Path,
+    python: Path | None,
 ) -> int:
     def read() -> Intent:
         try:
@@ -73,7 +75,7 @@ def _run(
             raise LocalError("the file cannot be read") from error
 
     intent = intend(overrides.apply(document.manifest), host)
-    installation = require_serving(intent.service.spec.engine.backend)
+    serving = require_serving(intent.service.spec.engine.backend, python)
     typer.secho(f"{document.label}: valid", fg=typer.colors.GREEN)
     for warning in intent.warnings:
         typer.secho("  warning", fg=typer.colors.YELLOW, nl=False)
@@ -83,7 +85,7 @@ def _run(
     screen = Screen(sys.stdout)
     session = Session(
         follower=EditFollower(intent, read, host, screen, asyncio.Event()),
-        replica=Replica(places, ports, log or places.work / "tritonserver.log", installation),
+        replica=Replica(places, ports, log or places.work / "tritonserver.log", serving),
         screen=screen,
         weights=weights,
         file=None if file == STDIN else WatchedFile(file),

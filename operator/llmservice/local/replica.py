@@ -15,7 +15,7 @@ from typing import Final
 
 from llmservice.local.ending import Ending, why_it_ended
 from llmservice.local.errors import LocalError
-from llmservice.local.installation import Installation
+from llmservice.local.host import Serving
 from llmservice.local.intent import Intent
 from llmservice.local.tritonserver import TritonServer, free_ports
 from llmservice.repository.write import write_repository
@@ -78,7 +78,7 @@ class Replica:
     folders: Folders
     ports: Ports
     log: Path
-    installation: Installation
+    serving: Serving
     token: str = field(default_factory=lambda: secrets.token_hex(16))
     _server: TritonServer | None = None
     _log_start: int = 0
@@ -107,7 +107,8 @@ class Replica:
             grpc_port=self.ports.grpc,
             metrics_port=self.ports.metrics,
             exit_timeout=exit_timeout(intent.service.spec.drain),
-            installation=self.installation,
+            installation=self.serving.installation,
+            python=self.serving.python,
         )
         self._server.launch()
         return self._server

@@ -32,7 +32,8 @@ class TritonServer:
     Entering returns when every model of `load_models` is ready or raises `TritonserverError`. Leaving sends SIGTERM,
     lets requests finish for `exit_timeout` seconds, then kills. Ports left None are chosen free. `env` is added to this
     process's environment, `arguments` to the command line. Without `log` the log goes to a file of its own, removed
-    at the end unless the server failed.
+    at the end unless the server failed. `python` is the interpreter whose packages gate and engine import, by default
+    this one's.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class TritonServer:
         start_timeout: float = 120,
         exit_timeout: float = 30,
         installation: Installation | None = None,
+        python: Path | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.repository = repository
@@ -58,6 +60,7 @@ class TritonServer:
         self._start_timeout = start_timeout
         self._exit_timeout = exit_timeout
         self._installation = installation or find_installation()
+        self._python = python or Path(sys.executable)
         self._clock = clock
         self._own_log = log is None
         self.log = log or Path(tempfile.mkstemp(prefix="tritonserver-", suffix=".log")[1])
@@ -188,7 +191,7 @@ class TritonServer:
         paths = [str(path) for path in self._installation.library_paths]
         env["LD_LIBRARY_PATH"] = ":".join([*paths, *filter(None, [env.get("LD_LIBRARY_PATH")])])
         # The stub takes its packages from the first python3 in PATH.
-        env["PATH"] = f"{Path(sys.executable).parent}:{env.get('PATH', os.defpath)}"
+        env["PATH"] = f"{self._python.parent}:{env.get('PATH', os.defpath)}"
         # A byte-code file in a version directory would turn an in-place change into a full reload.
         env["PYTHONDONTWRITEBYTECODE"] = "1"
         return env

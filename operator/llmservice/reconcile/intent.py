@@ -88,7 +88,8 @@ def intend(
         return _invalid(_first_error(error), warnings=warnings)
     backend = service.spec.engine.backend
     if backend not in SERVED_BACKENDS:
-        text = f"spec.engine.backend: this version has no engine for {backend}, so no pod is started: write torch"
+        known = ", ".join(sorted(SERVED_BACKENDS))
+        text = f"spec.engine.backend: this version has no engine for {backend}, so no pod is started: write {known}"
         return _invalid(text, service, warnings=warnings)
     pool = service.spec.placement.pool
     if pool not in fleet.pools:

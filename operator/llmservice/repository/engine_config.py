@@ -56,6 +56,9 @@ def _owned_parameters(service: LLMService, plan: CapacityPlan, knobs: Knobs, pat
         parameters["max_length"] = str(plan.max_length)
     if spec.batching.max_batch_tokens is not None:
         parameters["max_batch_tokens"] = str(spec.batching.max_batch_tokens)
+    if spec.engine.backend is Backend.VLLM:
+        parameters["tensor_parallel"] = str(spec.engine.parallelism.tensor)
+        parameters["pipeline_parallel"] = str(spec.engine.parallelism.pipeline)
     if spec.engine.torch is not None:
         parameters["length_buckets"] = json.dumps(spec.engine.torch.length_buckets)
     if spec.model.tokenizer is not None and spec.model.tokenizer.chat_template is not None:

@@ -36,7 +36,7 @@ def test_one_service_runs_at_a_time(tmp_path: Path) -> None:
 
 
 def test_a_host_that_cannot_serve_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def lacking(backend: object) -> None:
+    def lacking(*_: object) -> None:
         raise LocalError("pip install 'triton-llm-operator[serving,tritonserver]'")
 
     monkeypatch.setattr(run_command, "require_serving", lacking)
@@ -46,7 +46,7 @@ def test_a_host_that_cannot_serve_is_one_clear_error(tmp_path: Path, monkeypatch
 
 
 def test_a_place_that_cannot_be_written_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(backend: object) -> None:
+    def full(*_: object) -> None:
         raise OSError(28, "No space left on device", "/cache/backends")
 
     monkeypatch.setattr(run_command, "require_serving", full)

@@ -145,9 +145,9 @@ def test_a_full_disk_leaves_what_was_there(
 
 
 def test_code_that_this_version_lacks_is_named_before_anything_is_written(tmp_path: Path, code: Path) -> None:
-    vllm = Repository(RENDERED.files, (RepositoryModel("chat-engine", Role.ENGINE, "vllm"),))
-    with pytest.raises(CodeNotFoundError, match=r"no code for 'vllm'.*brings gate, torch"):
-        write_repository(vllm, tmp_path / "repository", code)
+    unknown = Repository(RENDERED.files, (RepositoryModel("chat-engine", Role.ENGINE, "tensorrtllm"),))
+    with pytest.raises(CodeNotFoundError, match=r"no code for 'tensorrtllm'.*brings gate, torch"):
+        write_repository(unknown, tmp_path / "repository", code)
     assert not (tmp_path / "repository").exists()
 
 

@@ -1,0 +1,1 @@
+"""The vLLM driver: vLLM's asynchronous engine behind the gate."""

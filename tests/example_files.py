@@ -12,8 +12,9 @@ EXPECTED_WARNINGS: Final[dict[str, set[str]]] = {
     "smollm2-dynamic.yaml": set(),
     "smollm2-static.yaml": set(),
     "smollm2-none.yaml": set(),
+    "smollm2-vllm.yaml": set(),
     "smollm2-priorities.yaml": {"trap-prefetching-off", "trap-full-queue-uncounted", "trap-priority-generate"},
-    "llama2-13b-a100.yaml": {"idle-backend"},
-    "llama2-13b-vllm-nvidia.yaml": {"idle-backend"},
+    "llama2-13b-a100.yaml": set(),
+    "llama2-13b-vllm-nvidia.yaml": {"idle-driver"},
     "llama2-13b-tensorrtllm.yaml": {"idle-backend"},
 }

@@ -23,6 +23,7 @@ WARNING_CASES: Final[dict[str, dict[str, Any]]] = {
     "trap-unpinned-model": {"model": {"source": HUB}},
     "trap-unpinned-image": {"engine": {"image": "registry.example/triton"}},
     "idle-backend": {"engine": {"backend": "tensorrtllm", "driver": "Nvidia"}},
+    "idle-driver": {"engine": {"backend": "vllm", "driver": "Nvidia"}},
     "idle-tuning": {"tuning": {"mode": "Auto"}},
     "idle-autoscaling": {"scaling": {"maxReplicas": 2}},
     "idle-objectives": {"objectives": {"latency": {"p99": "5s"}}},

@@ -95,7 +95,7 @@ class Core:
 def _stat_logger(statistics: Statistics) -> Callable[..., StatLoggerBase]:
     """A factory of vLLM's form. vLLM warns that the arguments of `record` change, so only two are looked at."""
 
-    class Recorder(StatLoggerBase):  # type: ignore[misc] -- vLLM is not there where this is checked
+    class Recorder(StatLoggerBase):  # type: ignore[misc]
         def __init__(self, *_: object) -> None:
             """The configuration and the engine's index, which nobody needs here."""
 

@@ -1,7 +1,7 @@
 """What vLLM is told on a CPU: the type to compute in, and how much KV cache.
 
 Left to itself, vLLM takes `gpu_memory_utilization` of the whole host for its cache, whatever its sequences can fill,
-and computes in bfloat16 where the processor only emulates it.
+and computes in bfloat16 whatever the model's files say, also where the processor only emulates it.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ def on_cpu(options: EngineOptions, flags: frozenset[str], memory: tuple[int, int
     `flags` are the processor's, `memory` the bytes free and in all. Raises `OptionError` when not even one sequence of
     the longest length fits.
     """
+    config = read_config(options.model_path)
     if options.dtype == "auto":
-        options = replace(options, dtype="bfloat16" if flags & BFLOAT16_FLAGS else "float32")
+        full = config.get("dtype", config.get("torch_dtype")) == "float32" or not flags & BFLOAT16_FLAGS
+        options = replace(options, dtype="float32" if full else "bfloat16")
     if "kv_cache_memory_bytes" in options.arguments:
         return options
-    config = read_config(options.model_path)
     per_token = bytes_per_token(config, ITEM_BYTES.get(options.dtype, 4) if options.kv_dtype == "Auto" else 1)
     if per_token is None:
         return options

@@ -99,10 +99,10 @@ class VllmEngine:
             work = self._prepare(request)
             key = request.key
             self._live[key] = work
-            if request.deadline is not None:
-                self._core.loop.call_soon_threadsafe(self._set_deadline, work, request.deadline)
             if request.batch is None:
                 self._core.loop.call_soon_threadsafe(self._begin, work)
+            if request.deadline is not None:
+                self._core.loop.call_soon_threadsafe(self._set_deadline, work, request.deadline)
         except ValueError as error:
             refused = Output(request.key, finish_reason=FinishReason.ERROR, error=str(error), invalid=True)
             self._ready.append([refused])

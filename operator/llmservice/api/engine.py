@@ -110,7 +110,8 @@ class EngineSpec(ApiModel):
         Driver,
         Field(
             description="Native: this project's engine behind the gate, which queues, orders and batches. "
-            "Nvidia: the stock backend, which takes requests at once, so that delay and priorities mean nothing."
+            "Nvidia: the stock backend, which takes requests at once, so that mode, delay, priorities and queue limits "
+            "mean nothing and nobody sees who waits. Not rendered yet."
         ),
     ] = Driver.NATIVE
     image: Annotated[

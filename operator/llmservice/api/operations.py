@@ -27,7 +27,7 @@ class KvCache(ApiModel):
 
     dtype: Annotated[
         KvCacheDtype,
-        Field(description="Type of cached keys and values. Auto: as the model computes. Others: vllm."),
+        Field(description="Type of cached keys and values. Auto: as the model computes. Others: only vllm yet."),
     ] = KvCacheDtype.AUTO
     memory_percent: Annotated[
         int, Field(ge=1, le=100, description="Accelerator memory the engine may take, in percent.")

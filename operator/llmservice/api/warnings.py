@@ -175,6 +175,13 @@ IDLE: Final = (
         ".format([object.spec.engine.backend])",
     ),
     WarningRule(
+        "idle-driver",
+        "spec.engine.driver",
+        "object.spec.engine.driver == 'Nvidia' && object.spec.engine.backend == 'vllm'",
+        '"this version does not render the stock vLLM backend, so no replica starts, and it would take requests out of '
+        'the queue at once, without mode, delay, priorities or gauges: write driver: Native"',
+    ),
+    WarningRule(
         "idle-tuning",
         "spec.tuning.mode",
         "object.spec.tuning.mode != 'Off'",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shutil
 import socket
+import sys
 from pathlib import Path
 
 import pytest
 
 from llmservice.local.errors import LocalError
 from llmservice.local.greeting import lines_to_copy, openai_lines
+from llmservice.local.host import Serving
 from llmservice.local.installation import Installation
 from llmservice.local.replica import Folders, Ports, Replica, folders
 from tests.unit.local.manifests import intent
@@ -60,7 +62,7 @@ def test_the_lines_for_openais_clients_have_its_port_and_a_name_that_is_served()
 
 def test_a_server_ends_and_starts_again_though_its_temporary_folders_were_taken_away(tmp_path: Path) -> None:
     places = Folders(tmp_path / "work", tmp_path / "run")
-    ends_at_once = Installation(Path("/bin/false"), tmp_path)
+    ends_at_once = Serving(Installation(Path("/bin/false"), tmp_path), Path(sys.executable))
     replica = Replica(places, Ports.choose(None, None, None, None), places.work / "tritonserver.log", ends_at_once)
     for _ in range(2):
         replica.launch(intent())

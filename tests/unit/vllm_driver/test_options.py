@@ -101,9 +101,11 @@ def test_on_a_cpu_the_cache_is_what_the_sequences_can_fill(folder: Path) -> None
     assert found.arguments["kv_cache_memory_bytes"] == str((4 * 1024 + 128) * per_token)
 
 
-def test_a_cpu_without_bfloat16_computes_in_float32(folder: Path) -> None:
+def test_a_cpu_computes_as_the_files_say_where_it_can(folder: Path) -> None:
     given = options(model_path=str(folder))
     assert on_cpu(given, frozenset({"avx2"}), (20 * GIB, 24 * GIB)).dtype == "float32"
+    (folder / "config.json").write_text(json.dumps({**SMOLLM2, "torch_dtype": "float32"}))
+    assert on_cpu(given, AVX512, (20 * GIB, 24 * GIB)).dtype == "float32"
     given = options(model_path=str(folder), dtype="float16")
     assert on_cpu(given, AVX512, (20 * GIB, 24 * GIB)).dtype == "float16"
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import triton_python_backend_utils as pb_utils
 
+from llmserving.control import answer_control
 from llmserving.engine_metrics import EngineMetrics
 from llmserving.engine_server import EngineServer
 from llmserving.metrics import TritonMetrics
 from llmserving.parameters import MeetingPlace, Parameters
-from llmserving.refusal import refuse_requests
 from llmvllm.options import EngineOptions
 
 
@@ -38,8 +38,8 @@ class TritonPythonModel:
         self._server.start()
 
     def execute(self, requests: Sequence[Any]) -> list[Any]:
-        """Answers a client that calls the engine instead of the gate."""
-        return refuse_requests(pb_utils, list(requests))
+        """Answers what is asked of a running engine; requests for tokens come from the gate."""
+        return answer_control(pb_utils, requests, self._server)
 
     def finalize(self) -> None:
         """Ends admission and returns when every sequence has its answer."""

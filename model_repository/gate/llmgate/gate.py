@@ -65,6 +65,7 @@ class Gate:
         self._server = ServerProcess(place)
         self._engines_died = engines_died or self._server.end
         self._seen = clock()
+        self._next_sweep = 0.0
         self._watcher = threading.Thread(target=self._watch, name="watch", daemon=True)
 
     def start(self) -> None:
@@ -145,6 +146,9 @@ class Gate:
 
     def _look_among_waiting(self) -> None:
         now = self._clock()
+        if now < self._next_sweep:
+            return
+        self._next_sweep = now + LOOK_SECONDS / 2
         period = max(LOOK_SECONDS, len(self._line) / LOOKS_PER_SECOND)
         for one in list(self._line):
             if now >= one.stream.next_look:

@@ -5,6 +5,9 @@ Pure: no clock, no thread, no Triton.
 
 from __future__ import annotations
 
+import heapq
+import itertools
+import math
 from collections import deque
 from collections.abc import Iterator
 from typing import Final, Generic, Protocol, TypeVar
@@ -52,6 +55,8 @@ class Line(Generic[R]):
         self._shares = {level: Shares() for level in levels.known()}
         self._sizes = dict.fromkeys(levels.known(), 0)
         self._members: set[R] = set()
+        self._expiries: list[tuple[float, int, R]] = []
+        self._numbers = itertools.count()
         self._passed_over = 0
 
     def __len__(self) -> int:
@@ -79,8 +84,7 @@ class Line(Generic[R]):
         queues = self._queues[request.level]
         self._shares[request.level].came(request.client, queues.keys())
         queues.setdefault(request.client, deque()).append(request)
-        self._members.add(request)
-        self._sizes[request.level] += 1
+        self._enter(request)
 
     def first(self) -> R | None:
         """Whose turn it is: of the highest level that waits, or of a lower one that was passed over for too long."""
@@ -108,8 +112,7 @@ class Line(Generic[R]):
         """The request had its turn for nothing, since the engine had gone: it is the first of its client again."""
         self._shares[request.level].charge(request.client, -request.expected_work)
         self._queues[request.level].setdefault(request.client, deque()).appendleft(request)
-        self._members.add(request)
-        self._sizes[request.level] += 1
+        self._enter(request)
 
     def drop(self, request: R) -> None:
         """The request leaves the line without a turn."""
@@ -123,8 +126,19 @@ class Line(Generic[R]):
         shares.went(request.client)
 
     def expired(self, now: float) -> list[R]:
-        """Requests that waited too long; they stay in the line until they are dropped."""
-        return [request for request in self if request.expires <= now]
+        """Requests that waited too long, each told once; they stay in the line until they are dropped."""
+        late: dict[R, None] = {}
+        while self._expiries and self._expiries[0][0] <= now:
+            _, _, request = heapq.heappop(self._expiries)
+            if request in self._members:
+                late[request] = None  # put back, it stands in the heap twice
+        return list(late)
+
+    def _enter(self, request: R) -> None:
+        self._members.add(request)
+        self._sizes[request.level] += 1
+        if request.expires < math.inf:
+            heapq.heappush(self._expiries, (request.expires, next(self._numbers), request))
 
     def _next_of(self, level: int) -> R:
         queues = self._queues[level]

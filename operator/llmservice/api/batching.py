@@ -31,7 +31,10 @@ _POSITIVE_TIMEOUT = Rule(
 
 
 class Priorities(ApiModel):
-    """Priority levels of requests; 1 is the highest. `levels: 0` turns them off."""
+    """Priority levels of requests; 1 is the highest. `levels: 0` turns them off.
+
+    A request names its level with the parameter `priority_level`. Lower levels leave one in eight sequences free.
+    """
 
     levels: Annotated[int, Field(ge=0, le=16, description="How many levels; 0 turns priorities off.")] = 0
     default: Annotated[
@@ -70,7 +73,7 @@ class QueueLevel(ApiModel):
 
 
 class Queue(ApiModel):
-    """Limits of the gate's queue. Triton keeps one queue per priority level, so `maxSize` is per level."""
+    """Limits of the gate's line, which are of each priority level; a request that is refused is counted."""
 
     max_size: Annotated[int | None, Field(ge=1, le=1_000_000, description="Requests that may wait, per level.")] = None
     timeout: Annotated[Duration | None, Field(description="A request that waits longer is refused.")] = None

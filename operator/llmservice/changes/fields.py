@@ -56,7 +56,7 @@ RULES: Final = (
         "spec.batching.maxQueueDelay", _GATE, "seeds the gate's delay, which Triton takes only while it loads a model"
     ),
     FieldRule("spec.batching.priorities", _GATE, "Triton takes priority levels only while it loads a model"),
-    FieldRule("spec.batching.queue", _GATE, "Triton takes queue limits only while it loads a model"),
+    FieldRule("spec.batching.queue", _GATE, "the gate takes queue limits at its start"),
     FieldRule("spec.batching.preferredBatchSizes", _GATE, "the gate forms the batches"),
     FieldRule("spec.batching.preserveOrdering", _GATE, "the gate keeps the order"),
     # The engine's configuration.

@@ -116,6 +116,8 @@ def test_it_tells_who_has_waited_too_long() -> None:
     line = line_of(short, long, for_ever)
     assert line.expired(5.5) == [short]
     line.drop(short)
+    line.take(long)
+    line.put_back(long)
     assert line.expired(9) == [long]
     assert len(line) == 2
 

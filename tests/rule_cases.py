@@ -210,9 +210,9 @@ ENGINE_CASES: Final = (
     ),
     RuleCase(
         "own-kv-torch",
-        {"kvCache": {"dtype": "Auto"}},
         {"kvCache": {"dtype": "fp8_e4m3"}},
-        "the torch engine keeps its cache",
+        {"kvCache": {"dtype": "fp8_e5m2"}},
+        "the torch engine has no fp8_e5m2 cache",
     ),
     RuleCase(
         "own-kv-int8",

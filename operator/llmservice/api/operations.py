@@ -27,7 +27,10 @@ class KvCache(ApiModel):
 
     dtype: Annotated[
         KvCacheDtype,
-        Field(description="Type of cached keys and values. Auto: as the model computes. Others: only vllm yet."),
+        Field(
+            description="Type of cached keys and values. Auto: as the model computes. torch also has fp8_e4m3, half of "
+            "bfloat16 in memory; vllm has what it and the accelerator can."
+        ),
     ] = KvCacheDtype.AUTO
     memory_percent: Annotated[
         int, Field(ge=1, le=100, description="Accelerator memory the engine may take, in percent.")

@@ -110,8 +110,9 @@ class LLMServiceSpec(ApiModel):
         ),
         Rule(
             code="own-kv-torch",
-            expression="self.kvCache.dtype == 'Auto' || self.engine.backend != 'torch'",
-            message='"the torch engine keeps its cache in the type it computes in: write kvCache.dtype: Auto"',
+            expression="self.kvCache.dtype in ['Auto', 'fp8_e4m3'] || self.engine.backend != 'torch'",
+            message='"the torch engine has no %s cache: write kvCache.dtype: Auto or fp8_e4m3"'
+            ".format([self.kvCache.dtype])",
             field_path=".kvCache.dtype",
         ),
         Rule(

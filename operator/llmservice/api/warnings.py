@@ -211,7 +211,7 @@ IDLE: Final = (
     WarningRule(
         "idle-kv-cache-dtype",
         "spec.kvCache.dtype",
-        "object.spec.kvCache.dtype != 'Auto' && object.spec.engine.backend != 'vllm'",
+        "object.spec.kvCache.dtype != 'Auto' && object.spec.engine.backend == 'tensorrtllm'",
         '"the cache keeps the type the model computes in, in this version: write kvCache.dtype: Auto"',
     ),
     WarningRule(

@@ -16,7 +16,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_from(
 DURATIONS = st.integers(1_000, 999_999_999).map(lambda microseconds: timedelta(microseconds=microseconds))
 DELAYS = st.just(timedelta(0)) | st.integers(1, 50_000).map(lambda microseconds: timedelta(microseconds=microseconds))
 NAMES = st.from_regex(r"[a-zA-Z0-9][a-zA-Z0-9_./-]{0,20}", fullmatch=True)
-KV_DTYPES = {"torch": ["Auto"], "vllm": ["Auto", "fp8_e4m3", "fp8_e5m2"]}
+KV_DTYPES = {"torch": ["Auto", "fp8_e4m3"], "vllm": ["Auto", "fp8_e4m3", "fp8_e5m2"]}
 
 
 @st.composite

@@ -33,6 +33,5 @@ WARNING_CASES: Final[dict[str, dict[str, Any]]] = {
         "kvCache": {"dtype": "fp8_e4m3"},
     },
     "idle-source-s3": {"model": {"source": {"s3": {"bucket": "models"}}}},
-    "idle-length-buckets": {"engine": {"torch": {"lengthBuckets": [64]}}},
     "idle-tokenizer-path": {"model": {"tokenizer": {"path": "tokenizer"}}},
 }

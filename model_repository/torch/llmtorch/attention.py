@@ -1,4 +1,4 @@
-"""Attention of one step over the paged cache: rows that decode by groups of like length, prompts one by one.
+"""Attention of one step over the paged cache: decoding rows and prompts by groups of like length, other rows alone.
 
 PagedAttention: Kwon et al. 2023, https://arxiv.org/abs/2309.06180. Here blocks are gathered and handed to torch's SDPA.
 """
@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from llmtorch.kv_cache import AnyLayerCache
+from llmtorch.prompt_groups import PromptGroup
 from llmtorch.step_batch import DecodeGroup, Prefill, StepBatch
 
 
@@ -23,7 +24,10 @@ def paged_attention(q: Tensor, kv: Tensor, cache: AnyLayerCache, step: StepBatch
     parts = [_decode(q[group.start : group.end], cache, group) for group in view.groups]
     for prefill in view.prefills:
         rows = slice(prefill.start, prefill.end)
-        parts.append(_prefill(q[rows], kv[rows], cache, prefill))
+        if isinstance(prefill, PromptGroup):
+            parts.append(_prompts(q[rows], kv[rows], prefill))
+        else:
+            parts.append(_prefill(q[rows], kv[rows], cache, prefill))
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
@@ -58,3 +62,19 @@ def _prefill(q: Tensor, kv: Tensor, cache: AnyLayerCache, prefill: Prefill) -> T
         enable_gqa=q.shape[1] != kv_heads,
     )
     return out[0].transpose(0, 1).reshape(q.shape[0], -1)
+
+
+def _prompts(q: Tensor, kv: Tensor, group: PromptGroup) -> Tensor:
+    """Whole prompts of like length: each token sees itself and those before it, so never the padding behind.
+
+    They do not look into the cache, so a step for one that rounds has none.
+    """
+    if group.padded is not None:
+        q, kv = q.index_select(0, group.padded), kv.index_select(0, group.padded)
+    heads, dim = q.shape[1:]
+    kv_heads = kv.shape[1] // 2
+    k, v = kv.reshape(group.count, group.length, 2 * kv_heads, dim).transpose(1, 2).chunk(2, dim=1)
+    queries = q.reshape(group.count, group.length, heads, dim).transpose(1, 2)
+    out = scaled_dot_product_attention(queries, k, v, is_causal=True, enable_gqa=heads != kv_heads)
+    out = out.transpose(1, 2).reshape(-1, heads * dim)
+    return out if group.own is None else out.index_select(0, group.own)

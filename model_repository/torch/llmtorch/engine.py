@@ -45,6 +45,7 @@ class TorchEngine:
         num_blocks = number_of_blocks(options, config, self.max_length, kv_dtype, self._device)
         self._cache = KVCache(config, num_blocks, options.block_size, kv_dtype, self._device)
         self._blocks = BlockManager(num_blocks, options.block_size, prefix_caching=options.prefix_caching)
+        self._buckets = () if self._cache.layers[0].rounds else options.length_buckets
         self._limits = options.limits()
         self._scheduler = Scheduler(self._blocks, self._limits)
         self._pace = PrefillPace()
@@ -149,7 +150,7 @@ class TorchEngine:
     @torch.inference_mode()
     def _run(self, chunks: list[Chunk], giving: list[Answer]) -> list[Chosen]:
         windows = self._model.config.windows
-        step = build_step(chunks, self._blocks.block_size, self._device, self._dtype, windows)
+        step = build_step(chunks, self._blocks.block_size, self._device, self._dtype, windows, self._buckets)
         logits = self._model.forward(step, self._cache)
         return sample(logits, [answer.choosing for answer in giving]) if giving else []
 

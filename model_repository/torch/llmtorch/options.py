@@ -12,6 +12,7 @@ DEFAULT_MAX_SEQUENCES = 16
 DEFAULT_MAX_BATCH_TOKENS = 2048
 BLOCK_SIZE = 16
 DEFAULT_AGING_SECONDS = 10.0
+DEFAULT_LENGTH_BUCKETS = (32, 64, 128, 256, 512, 1024)
 
 
 class OptionError(ValueError):
@@ -27,7 +28,8 @@ class EngineOptions:
 
     A step computes at most `max_prefill_sequences` prompts (None: any number), and beside answers at most
     `max_prefill_tokens` of their tokens (None: as many as make it take no longer than two steps without). Waiting
-    `aging_seconds` weighs as much as one level of priority.
+    `aging_seconds` weighs as much as one level of priority. Prompts of like length within one of the `length_buckets`,
+    upper ends in ascending order, attend together.
     """
 
     model_path: Path
@@ -47,6 +49,7 @@ class EngineOptions:
     max_prefill_sequences: int | None = None
     max_prefill_tokens: int | None = None
     aging_seconds: float = DEFAULT_AGING_SECONDS
+    length_buckets: tuple[int, ...] = DEFAULT_LENGTH_BUCKETS
 
     @property
     def sequences(self) -> int:
@@ -86,4 +89,5 @@ class EngineOptions:
             max_prefill_sequences=count("max_prefill_sequences"),
             max_prefill_tokens=count("max_prefill_tokens"),
             aging_seconds=parameters.number("aging_seconds", DEFAULT_AGING_SECONDS, minimum=0.0),
+            length_buckets=parameters.integers("length_buckets", DEFAULT_LENGTH_BUCKETS),
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from llmtorch.prompt_groups import PromptGroup, like_prompts, prompt_group
 from llmtorch.scheduler import Chunk
 
 # Rows whose contexts differ by less than this many blocks share one padded gather whatever their ratio: a call of its
@@ -49,7 +50,7 @@ class View:
     """What the rows may attend to in layers of one window."""
 
     groups: tuple[DecodeGroup, ...]
-    prefills: tuple[Prefill, ...]
+    prefills: tuple[Prefill | PromptGroup, ...]
 
 
 @dataclass(frozen=True)
@@ -73,10 +74,15 @@ def build_step(
     device: torch.device,
     dtype: torch.dtype,
     windows: Sequence[int | None] = (None,),
+    buckets: Sequence[int] = (),
 ) -> StepBatch:
-    """Lays out the chunks. `dtype` is that of the masks, the one attention computes in; `windows` those of layers."""
+    """Lays out the chunks. `dtype` is that of the masks, the one attention computes in; `windows` those of layers.
+
+    Prompts in one of the `buckets` of lengths attend together where they are of like length.
+    """
     decodes = sorted((c for c in chunks if c.count == 1), key=lambda chunk: chunk.sequence.num_computed)
-    longer = [chunk for chunk in chunks if chunk.count > 1]
+    # Those that see nothing but themselves first, by length.
+    longer = sorted((c for c in chunks if c.count > 1), key=lambda chunk: (chunk.sequence.num_computed, chunk.count))
     token_ids: list[int] = []
     positions: list[int] = []
     slots: list[int] = []
@@ -90,7 +96,7 @@ def build_step(
         ]
         rows[sequence.key] = len(token_ids) - 1
     last_rows = [rows[chunk.sequence.key] for chunk in chunks if chunk.gives_token]
-    layout = _Layout(block_size, device, dtype)
+    layout = _Layout(block_size, device, dtype, buckets)
     return StepBatch(
         token_ids=torch.tensor(token_ids, device=device),
         positions=torch.tensor(positions, device=device),
@@ -105,13 +111,25 @@ class _Layout:
     block_size: int
     device: torch.device
     dtype: torch.dtype
+    buckets: Sequence[int]
 
     def view(self, decodes: Sequence[Chunk], longer: Sequence[Chunk], window: int | None) -> View:
-        prefills, row = [], len(decodes)
-        for chunk in longer:
-            prefills.append(self.prefill(chunk, row, window))
-            row += chunk.count
+        alone = sum(self._is_alone(chunk, window) for chunk in longer)
+        lengths = [chunk.count for chunk in longer[:alone]]
+        ranges = like_prompts(lengths, self.buckets) + [(at, at + 1) for at in range(alone, len(longer))]
+        prefills: list[Prefill | PromptGroup] = []
+        row = len(decodes)
+        for start, end in ranges:
+            if end - start == 1:
+                prefills.append(self.prefill(longer[start], row, window))
+            else:
+                prefills.append(prompt_group(row, lengths[start:end], self.device))
+            row = prefills[-1].end
         return View(tuple(self.groups(decodes, window)), tuple(prefills))
+
+    def _is_alone(self, chunk: Chunk, window: int | None) -> bool:
+        """Whether its tokens see all of each other before them and nothing else."""
+        return chunk.sequence.num_computed == 0 and (window is None or chunk.count <= window)
 
     def groups(self, decodes: Sequence[Chunk], window: int | None) -> list[DecodeGroup]:
         """Groups of the rows, which are sorted by length of context."""

@@ -86,7 +86,11 @@ class TorchOptions(ApiModel):
 
     length_buckets: Annotated[
         list[Annotated[int, Field(ge=1, le=10_485_760)]],
-        Field(max_length=32, description="Upper ends of prompt-length buckets in tokens, ascending. Unused yet."),
+        Field(
+            max_length=32,
+            description="Upper ends of prompt-length buckets in tokens, ascending. Prompts of one step that are in the "
+            "same bucket and nearly as long attend together.",
+        ),
     ] = [32, 64, 128, 256, 512, 1024]
 
     rules = (

@@ -221,12 +221,6 @@ IDLE: Final = (
         '"this version fetches nothing from S3: write huggingFace, pvc, oci, hostPath or package"',
     ),
     WarningRule(
-        "idle-length-buckets",
-        "spec.engine.torch.lengthBuckets",
-        "has(object.spec.engine.torch)",
-        '"the torch engine batches without length buckets in this version: remove engine.torch"',
-    ),
-    WarningRule(
         "idle-tokenizer-path",
         "spec.model.tokenizer.path",
         "has(object.spec.model.tokenizer) && has(object.spec.model.tokenizer.path)",

@@ -63,10 +63,11 @@ def deployment_finding(deployment: Mapping[str, Any]) -> Finding | None:
     return None
 
 
-def service_finding(findings: Sequence[Finding]) -> Finding | None:
+def service_finding(findings: Sequence[Finding], pool: str = "") -> Finding | None:
     """The one finding that explains a service: a fault before mere progress, then the earliest check of the chain.
 
-    The number of pods it concerns is part of the message, so "how many are missing" can be read off.
+    The number of pods it concerns is part of the message, and of accelerators how many are missing, and in which
+    `pool`.
     """
     if not findings:
         return None
@@ -74,8 +75,19 @@ def service_finding(findings: Sequence[Finding]) -> Finding | None:
     same = sum(1 for finding in findings if finding.reason == first.reason)
     if first.reason in {Reason.WAITING_FOR_GPU, Reason.UNSCHEDULABLE}:
         who = "1 replica waits" if same == 1 else f"{same} replicas wait"
-        return replace(first, message=f"{who}: {first.message}")
+        lacking = _lacking([finding for finding in findings if finding.reason == first.reason])
+        what = f" for {lacking}" + (f" in pool {pool}" if pool else "") if lacking else ""
+        return replace(first, message=f"{who}{what}: {first.message}")
     return replace(first, message=f"{same} replicas: {first.message}") if same > 1 else first
+
+
+def _lacking(findings: Sequence[Finding]) -> str:
+    """The accelerators that all of `findings` wait for: `6 nvidia.com/gpu`."""
+    total: dict[str, int] = {}
+    for finding in findings:
+        for resource, count in finding.lacks:
+            total[resource] = total.get(resource, 0) + count
+    return ", ".join(f"{count} {resource}" for resource, count in sorted(total.items()))
 
 
 def _rank(reason: Reason) -> int:

@@ -26,12 +26,16 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Finding:
-    """Why one pod does not serve. `fault`: it will not get better by waiting alone."""
+    """Why one pod does not serve. `fault`: it will not get better by waiting alone.
+
+    `lacks` are the accelerators that it waits for: extended resources and how many of each.
+    """
 
     reason: Reason
     message: str
     pod: str = ""
     fault: bool = True
+    lacks: tuple[tuple[str, int], ...] = ()
 
 
 Check = Callable[[Evidence], Finding | None]

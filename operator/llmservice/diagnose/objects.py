@@ -114,6 +114,7 @@ def unschedulable(evidence: Evidence) -> Finding | None:
             Reason.WAITING_FOR_GPU,
             f"no node has {wanted} {lacking['resource']} free: free some, add nodes to the pool, or place the service "
             f"in another pool (spec.placement.pool). The scheduler says: {text}",
+            lacks=((lacking["resource"], wanted),),
         )
     if evidence.pod.requests and _NO_NODE_OF_THE_POOL in text:
         missing = ", ".join(f"{count} {resource}" for resource, count in sorted(evidence.pod.requests.items()))
@@ -121,6 +122,7 @@ def unschedulable(evidence: Evidence) -> Finding | None:
             Reason.WAITING_FOR_GPU,
             f"{missing} missing, for no node belongs to the pool: add nodes to it, correct its node selector, or place "
             f"the service in another pool (spec.placement.pool). The scheduler says: {text}",
+            lacks=tuple(sorted(evidence.pod.requests.items())),
         )
     return Finding(
         Reason.UNSCHEDULABLE,

@@ -46,7 +46,7 @@ class State:
             world=world,
             intent=intent,
             decision=decision,
-            finding=decision.blocked or _pods_finding(world, current),
+            finding=decision.blocked or _pods_finding(world, intent, current),
             wanted=_wanted(world, intent),
             ready=len(ready),
             ready_current=len([pod for pod in ready if current in (None, pod.revision)]),
@@ -177,7 +177,7 @@ def _degraded(state: State) -> Judgement:
     return false(kind, Reason.HEALTHY)
 
 
-def _pods_finding(world: World, current: str | None) -> Finding | None:
+def _pods_finding(world: World, intent: Intent | Blocked, current: str | None) -> Finding | None:
     """The cause to name for the pods: of the wanted revision where it has any, for the others are on their way out."""
     candidates = [pod for pod in world.pods if pod.alive] or world.pods
     found = [(pod.revision, finding) for pod in candidates if (finding := pod_finding(_evidence(world, pod)))]
@@ -189,7 +189,7 @@ def _pods_finding(world: World, current: str | None) -> Finding | None:
             "or correct spec.model.source.pvc.claimName"
         )
         findings.append(Finding(Reason.VOLUME_MISSING, text))
-    return service_finding(findings)
+    return service_finding(findings, intent.service.spec.placement.pool if intent.service else "")
 
 
 def _evidence(world: World, pod: Pod) -> Evidence:

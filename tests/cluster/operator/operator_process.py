@@ -58,6 +58,7 @@ class OperatorProcess:
     namespace: str
     identity: str
     folder: Path
+    fleet: str = FLEET
     port: int = 0
     process: subprocess.Popen[bytes] = field(init=False)
 
@@ -68,7 +69,7 @@ class OperatorProcess:
         key = self.folder / "key"
         if not key.exists():
             key.write_text(secrets.token_hex(32))
-        (self.folder / "fleet.yaml").write_text(FLEET)
+        (self.folder / "fleet.yaml").write_text(self.fleet)
         self.log_file = self.folder / f"{self.identity}.log"
         arguments = [str(self.kubeconfig), str(self.folder), self.namespace, self.identity, str(self.port)]
         with self.log_file.open("wb") as log:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -83,6 +84,13 @@ def test_accelerators_that_are_missing_are_counted_over_the_replicas() -> None:
     found = service_finding(waits)
     assert found is not None
     assert found.message == "3 replicas wait: no node has 1 nvidia.com/gpu free"
+
+
+def test_how_many_accelerators_are_missing_and_where_is_said() -> None:
+    taken = Finding(Reason.WAITING_FOR_GPU, "no node has 2 free", lacks=(("nvidia.com/gpu", 2),))
+    found = service_finding([replace(taken, pod=str(number)) for number in range(3)], "a100-80gb")
+    assert found is not None
+    assert found.message == "3 replicas wait for 6 nvidia.com/gpu in pool a100-80gb: no node has 2 free"
 
 
 @pytest.mark.parametrize(

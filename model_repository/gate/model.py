@@ -12,7 +12,7 @@ from llmgate.gate import Gate
 from llmgate.gate_metrics import GateMetrics, Outcome
 from llmgate.levels import Levels
 from llmgate.request import InvalidRequestError, Prompt, parse_request
-from llmgate.triton_client import ShapeError, TritonClient, read_inputs, read_parameters
+from llmgate.triton_client import ERROR_CODES, ShapeError, TritonClient, read_inputs, read_parameters
 from llmserving.metrics import TritonMetrics
 from llmserving.parameters import MeetingPlace, Parameters
 
@@ -49,9 +49,11 @@ class TritonPythonModel:
         self._exporter.close()
 
     def _parse(self, request: Any) -> tuple[Prompt, Client] | None:
+        parameters = read_parameters(request)
         client = TritonClient(pb_utils, request.get_response_sender(), self._leading)
+        client.tells_fault = parameters.pop(ERROR_CODES, False) is True
         try:
-            prompt = parse_request(read_inputs(pb_utils, request), read_parameters(request))
+            prompt = parse_request(read_inputs(pb_utils, request), parameters)
         except (InvalidRequestError, ShapeError) as error:
             client.fail(str(error), Fault.INVALID_ARG)
             self._metrics.finished(Outcome.INVALID)

@@ -11,13 +11,18 @@ import numpy as np
 from llmgate.client import Fault
 from llmserving.engine import Output, TokenLogprob
 
+ERROR_CODES: Final = "error_codes"
+"""A request parameter: true asks for the kind of an error before its words. In a gRPC stream Triton passes on the words
+only, and its own way to ask for a status code (the header `triton_grpc_error`) ends the server now and then."""
+
 INPUTS: Final = ("text_input", "messages", "stream", "sampling_parameters")
 
 
 class TritonClient:
     """One request's response sender. `pb_utils` is Triton's module; `leading` the shape of its batch dimension.
 
-    `tells_index` adds to every response which answer it belongs to; set it when there are several.
+    `tells_index` adds to every response which answer it belongs to; set it when there are several. `tells_fault` puts
+    the kind of an error before its words.
     """
 
     def __init__(self, pb_utils: Any, sender: Any, leading: tuple[int, ...]) -> None:
@@ -25,6 +30,7 @@ class TritonClient:
         self._sender = sender
         self._leading = leading
         self.tells_index = False
+        self.tells_fault = False
 
     def token(self, output: Output) -> None:
         """See `Client`."""
@@ -36,6 +42,7 @@ class TritonClient:
 
     def fail(self, message: str, fault: Fault) -> None:
         """See `Client`."""
+        message = f"{fault.value}: {message}" if self.tells_fault else message
         error = self._pb_utils.TritonError(message, getattr(self._pb_utils.TritonError, fault.value))
         response = self._pb_utils.InferenceResponse(error=error)
         self._sender.send(response, flags=self._pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)

@@ -138,13 +138,14 @@ def run(
     python: Annotated[
         Path | None, typer.Option(help="Interpreter with the engine's packages; this one's or .venv-vllm's if omitted.")
     ] = None,
+    token_file: Annotated[Path | None, typer.Option(help="Write the token of the restricted APIs here.")] = None,
 ) -> None:
     """Run a service on this host, without Kubernetes, until Ctrl-C; edits of the file apply while it serves."""
     from llmservice.cli.run import run_service
     from llmservice.local.overrides import Overrides
 
     ports = (http_port, grpc_port, metrics_port, openai_port)
-    raise typer.Exit(run_service(file, Overrides(mode, backend, delay), ports, fleet, log, python))
+    raise typer.Exit(run_service(file, Overrides(mode, backend, delay), ports, fleet, log, python, token_file))
 
 
 @app.command("openai")

@@ -31,6 +31,7 @@ def run_service(
     fleet_file: Path | None,
     log: Path | None,
     python: Path | None,
+    token_file: Path | None,
 ) -> int:
     """Runs the one LLMService in `file` until Ctrl-C. Returns the exit code: 0 stopped, 1 not valid or not able to."""
     document = _only_service(file)
@@ -44,7 +45,8 @@ def run_service(
             first = intend(overrides.apply(document.manifest), draft)
             weights = weights_folder(first.service.spec.model.source, default_cache())
             host = Host(fleet, draft.memory_bytes, Paths(str(places.run), str(weights)))
-            return _run(file, document, overrides, host, places, Ports.choose(*ports), log, weights, python)
+            chosen = Ports.choose(*ports)
+            return _run(file, document, overrides, host, places, chosen, log, weights, python, token_file)
     except InvalidServiceError as error:
         typer.secho(f"{document.label}: invalid", fg=typer.colors.RED)
         for finding in error.findings:
@@ -67,6 +69,7 @@ def _run(
     log: Path | None,
     weights: Path,
     python: Path | None,
+    token_file: Path | None,
 ) -> int:
     def read() -> Intent:
         try:
@@ -83,9 +86,12 @@ def _run(
     for field, option in overrides.options().items():
         typer.echo(f"  {field} is {option.partition(' ')[2]}, by {option}")
     screen = Screen(sys.stdout)
+    replica = Replica(places, ports, log or places.work / "tritonserver.log", serving)
+    if token_file is not None:
+        replica.write_token(token_file)
     session = Session(
         follower=EditFollower(intent, read, host, screen, asyncio.Event()),
-        replica=Replica(places, ports, log or places.work / "tritonserver.log", serving),
+        replica=replica,
         screen=screen,
         weights=weights,
         file=None if file == STDIN else WatchedFile(file),

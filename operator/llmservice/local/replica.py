@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 import shutil
 import socket
@@ -112,6 +113,12 @@ class Replica:
         )
         self._server.launch()
         return self._server
+
+    def write_token(self, file: Path) -> None:
+        """Writes the token into `file`, for the eyes of this user only. Raises OSError."""
+        file.unlink(missing_ok=True)
+        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+            out.write(self.token)
 
     def kill(self) -> None:
         """Ends the server where it stands."""

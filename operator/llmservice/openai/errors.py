@@ -15,6 +15,7 @@ _QUEUE_FULL: Final = "Exceeds maximum queue size"
 _WAITED_TOO_LONG: Final = "Request timeout expired"
 _NO_MODEL: Final = "unknown model"
 _TOO_LONG: Final = "maxLength"
+_GATES_KIND: Final = re.compile(r"^(?P<kind>INVALID_ARG|UNAVAILABLE|INTERNAL): ")
 _REQUEST_ID: Final = re.compile(r"^\[request id: [^\]]*\] ")
 
 
@@ -105,19 +106,21 @@ def internal(message: str) -> ApiError:
 
 
 def of_triton(code: str, message: str) -> ApiError:
-    """What Triton or the gate answered: `code` is a gRPC status code's name, empty for an error inside a stream.
+    """What Triton or the gate answered: `code` is the name of a gRPC status, empty for an error inside a stream.
 
-    Triton refuses some requests before a model sees them, inside the stream and with words only (core
-    `scheduler_utils.cc`, `dynamic_batch_scheduler.cc`, `server.cc`): these are told by their words.
+    There the gate puts the kind before its words. Triton refuses some requests before a model sees them, with words
+    only (core `scheduler_utils.cc`, `dynamic_batch_scheduler.cc`, `server.cc`): these are told by their words.
     """
     text = _REQUEST_ID.sub("", message).strip()
+    if not code and (found := _GATES_KIND.match(text)):
+        code, text = found["kind"], text[found.end() :]
     if _QUEUE_FULL in text or code == "RESOURCE_EXHAUSTED":
         return queue_full()
     if _WAITED_TOO_LONG in text or code == "DEADLINE_EXCEEDED":
         return deadline_exceeded("the request waited in the queue for longer than it may")
     if _NO_MODEL in text:
         return unavailable("the model is not ready: it is being loaded, or this replica is stopping", "model_not_ready")
-    if code == "INVALID_ARGUMENT":
+    if code in ("INVALID_ARG", "INVALID_ARGUMENT"):
         return _invalid_by_gate(text)
     if code in ("UNAVAILABLE", "CANCELLED"):
         return unavailable(text or "the engine is not there")

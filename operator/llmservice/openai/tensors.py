@@ -28,6 +28,7 @@ def encode(model: str, generation: Generation) -> Any:
     # In one tensor, so that all requests have the same inputs: Triton puts only such into one batch.
     _add_text(request, "sampling_parameters", json.dumps(generation.sampling, ensure_ascii=False))
     parameters = request.parameters
+    parameters["error_codes"].bool_param = True
     parameters["deadline_ms"].int64_param = max(1, round(generation.timeout_seconds * 1000))
     if generation.client:
         parameters["client"].string_param = generation.client

@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 import grpc  # type: ignore[import-untyped]
 from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[import-untyped]
 
-from llmservice.openai.errors import of_triton
+from llmservice.openai.errors import ApiError, of_triton
 from llmservice.openai.generation import Generation, Part
 from llmservice.openai.tensors import decode, encode
 
@@ -21,8 +21,6 @@ _OPTIONS: Final = (
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
-_STATUS_CODES: Final = (("triton_grpc_error", "true"),)
-"""Asks Triton to end a stream with a status code instead of words only (server 24.08)."""
 
 
 class TritonBackend:
@@ -41,17 +39,23 @@ class TritonBackend:
 
     async def generate(self, generation: Generation) -> AsyncIterator[Part]:
         """See `Backend`."""
-        call = self._stub.ModelStreamInfer(_only(encode(self._model, generation)), metadata=_STATUS_CODES)
+        call = self._stub.ModelStreamInfer(_only(encode(self._model, generation)))
+        refusal: ApiError | None = None
         try:
+            # To its end also after an error: Triton does not take it well when a stream that ends is cancelled.
             async for answer in call:
                 if answer.error_message:
-                    raise of_triton("", answer.error_message)
+                    refusal = refusal or of_triton("", answer.error_message)
+                    continue
                 for part in decode(answer.infer_response):
                     yield part
         except grpc.aio.AioRpcError as error:
             raise of_triton(error.code().name, error.details() or "") from error
         finally:
-            call.cancel()
+            if not call.done():
+                call.cancel()
+        if refusal is not None:
+            raise refusal
 
     async def ready(self) -> bool:
         """See `Backend`."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
+from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
@@ -13,23 +12,10 @@ from llmservice.local.tritonserver import TritonServer, free_ports
 from llmservice.openai.server import serving
 from llmservice.openai.settings import EndpointSettings
 from tests.openai_contract import CASES, MODEL, Case, Served
-from tests.openai_contract.registry import NARROW_LEVEL
-from tests.serving.smollm2_service import smollm2_service
 
 pytestmark = pytest.mark.e2e
 
-BATCHING = {
-    "mode": "Continuous",
-    "priorities": {"levels": 3, "default": 2},
-    "queue": {"levels": [{"level": NARROW_LEVEL, "maxSize": 1}]},
-}
 AT_WORK = ("llm_gate_held_requests", "llm_gate_admitted_requests")
-
-
-@pytest.fixture(scope="module")
-def server(smollm2: Path) -> Iterator[TritonServer]:
-    with smollm2_service(smollm2, BATCHING, max_sequences=2) as server:
-        yield server
 
 
 @pytest.fixture

@@ -60,6 +60,17 @@ def test_the_lines_for_openais_clients_have_its_port_and_a_name_that_is_served()
     assert python.endswith("openai_chat.py http://127.0.0.1:4444/v1 smollm2:135m 'What is the capital of France?'")
 
 
+def test_the_token_is_written_for_this_user_only(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("of an earlier run")
+    file.chmod(0o644)
+    serving = Serving(Installation(Path("/bin/false"), tmp_path), Path(sys.executable))
+    replica = Replica(Folders(tmp_path, tmp_path), PORTS, tmp_path / "log", serving)
+    replica.write_token(file)
+    assert file.read_text() == replica.token
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
 def test_a_server_ends_and_starts_again_though_its_temporary_folders_were_taken_away(tmp_path: Path) -> None:
     places = Folders(tmp_path / "work", tmp_path / "run")
     ends_at_once = Serving(Installation(Path("/bin/false"), tmp_path), Path(sys.executable))

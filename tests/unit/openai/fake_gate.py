@@ -62,7 +62,9 @@ class FakeGate(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[m
         if asked.parameters.get("priority") == NARROW_LEVEL and self.waiting > 1:
             yield _words("[request id: <id_unknown>] Exceeds maximum queue size")
             return
-        await _refuse(asked, context)
+        if words := _refusal(asked):
+            yield _words(f"INVALID_ARG: {words}")
+            return
         self.waiting += 1
         try:
             await self.slots.acquire()
@@ -120,7 +122,9 @@ def _answer(asked: Asked, index: int) -> Answer:
     return Answer(index, tokens[:most], "length" if len(tokens) >= most else "stop", len(tokens[:most]))
 
 
-async def _refuse(asked: Asked, context: Any) -> None:
+def _refusal(asked: Asked) -> str:
+    """The gate's words for what it refuses; empty for what it takes."""
+    assert asked.parameters["error_codes"] is True
     words = ""
     if len(asked.prompt.split()) > MAX_LENGTH:
         words = f"the prompt is too long (spec.model.maxLength {MAX_LENGTH}): send a shorter one"
@@ -128,8 +132,7 @@ async def _refuse(asked: Asked, context: Any) -> None:
         words = "logit_bias[no-token]: must be a whole number from 0 to 2147483647, not 'no-token'"
     if asked.parameters.get("priority_level", 1) > LEVELS:
         words = f"priority_level: must be a level of this service, from 1 (the highest) to {LEVELS}, not 9"
-    if words:
-        await context.abort(grpc.StatusCode.INVALID_ARGUMENT, words)
+    return words
 
 
 def _read(request: Any) -> Asked:

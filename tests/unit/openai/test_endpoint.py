@@ -105,7 +105,7 @@ async def test_priority_timeout_and_sampling_reach_the_gate() -> None:
         body = {**ASKED, "priority": 2, "timeout": 5, "top_k": -1, "min_p": 0.1, "seed": -1, "stop": "\n\n"}
         await post(found.served.url, body, {"X-LLM-Priority": "1"})
         (asked,) = found.gate.asked
-    assert asked.parameters == {"priority": 1, "priority_level": 1, "deadline_ms": 5000}
+    assert asked.parameters == {"priority": 1, "priority_level": 1, "deadline_ms": 5000, "error_codes": True}
     assert asked.sampling["top_k"] == 0
     assert asked.sampling["seed"] == 2**63 - 1
     assert asked.sampling["stop"] == ["\n\n"]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from llmgate.client import Fault
 from llmgate.gate_metrics import GateMetrics
 from llmgate.request import Prompt
 from llmgate.stream import Stream
@@ -66,9 +67,17 @@ class Tensors:
     def Tensor(name: str, values: np.ndarray[Any, Any]) -> tuple[str, Any]:  # noqa: N802 -- Triton's name
         return name, values
 
+    class TritonError:
+        INVALID_ARG = 3
+
+        def __init__(self, message: str, code: int) -> None:
+            self.told = (message, code)
+
     @staticmethod
-    def InferenceResponse(tensors: Sequence[tuple[str, Any]]) -> dict[str, Any]:  # noqa: N802 -- Triton's name
-        return dict(tensors)
+    def InferenceResponse(  # noqa: N802 -- Triton's name
+        tensors: Sequence[tuple[str, Any]] = (), error: Any = None
+    ) -> dict[str, Any]:
+        return dict(tensors) if error is None else {"error": error.told}
 
     def send(self, response: dict[str, Any], flags: int = 0) -> None:
         self.sent.append(response | {"final": flags})
@@ -86,6 +95,18 @@ def test_tensors_have_one_element_for_each_answer() -> None:
     assert sent["num_input_tokens"].tolist() == [[4]]
     assert sent["finish_reason"].tolist() == [[b"stop", b"deadline"]]
     assert sent["final"] == 1
+
+
+def test_the_kind_of_an_error_goes_before_its_words_where_the_client_asks_for_it() -> None:
+    triton = Tensors()
+    client = TritonClient(triton, triton, leading=(1,))
+    client.fail("n: must be a number", Fault.INVALID_ARG)
+    client.tells_fault = True
+    client.fail("n: must be a number", Fault.INVALID_ARG)
+    assert [sent["error"] for sent in triton.sent] == [
+        ("n: must be a number", 3),
+        ("INVALID_ARG: n: must be a number", 3),
+    ]
 
 
 def test_log_probabilities_are_json_in_the_names_of_the_openai_api() -> None:

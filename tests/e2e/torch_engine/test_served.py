@@ -60,6 +60,33 @@ async def test_an_answer_may_come_whole(server: TritonServer) -> None:
     assert [event["text_output"] for event in events] == ["The capital of France is Paris."]
 
 
+async def test_several_answers_come_whole_or_each_by_itself(server: TritonServer) -> None:
+    asked: dict[str, Any] = {"text_input": "Once upon a time", "max_tokens": 5, "ignore_eos": True, "n": 3, "seed": 1}
+    (whole,) = await stream(server, stream=False, **asked)
+    assert whole["index"] == [0, 1, 2]
+    assert whole["finish_reason"] == ["length"] * 3
+    assert whole["num_output_tokens"] == [5, 5, 5]
+    assert len(whole["token_ids"]) == 15
+    events = await stream(server, **asked)
+    for index, text in enumerate(whole["text_output"]):
+        own = [event for event in events if event["index"] == index]
+        assert "".join(event["text_output"] for event in own) == text
+        assert [event.get("finish_reason") for event in own[-2:]] == [None, "length"]
+
+
+async def test_log_probabilities_come_with_the_tokens(server: TritonServer) -> None:
+    events = await stream(server, messages=QUESTION, max_tokens=3, temperature=0, logprobs=2)
+    told = [one for event in events if "logprobs" in event for one in json.loads(event["logprobs"])]
+    assert [one["token"] for one in told] == ["The", " capital", " of"]
+    assert all(one["token_id"] == one["top_logprobs"][0]["token_id"] for one in told)
+
+
+async def test_an_answer_ends_at_its_deadline(server: TritonServer) -> None:
+    events = await stream(server, text_input="Once", max_tokens=1000, ignore_eos=True, deadline_ms=1500)
+    assert events[-1]["finish_reason"] == "deadline"
+    assert events[-1]["num_output_tokens"] < 1000
+
+
 async def test_a_prompt_that_is_too_long_is_refused_in_words(server: TritonServer) -> None:
     events = await stream(server, status=400, text_input="word " * 2000, max_tokens=4)
     assert "spec.model.maxLength 1024" in events[-1]["error"]

@@ -133,8 +133,7 @@ class Gate:
             if self._given_up():
                 self._admission.refuse_all("no engine instance is running; try again later")
             self._look_among_waiting()
-            if len(self._line):
-                self._admission.run()
+            self._admission.run()  # with an empty line, too: other gates must not wait for who has gone
         self._look_among_admitted()
         self._tell()
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from benchmarks.tritune.questions import CHAT, NORMAL, dynamic, tokens
+from benchmarks.tritune.questions import CHAT, TENTH, TENTH_NORMAL, dynamic, tokens
 from llmservice.tuning.simulator.faults import (
     Between,
     ClockSkew,
@@ -22,7 +22,6 @@ from llmservice.tuning.simulator.faults import (
     reloads_fail,
     written_by_other,
 )
-from llmservice.tuning.simulator.kinds import DYNAMIC
 from llmservice.tuning.simulator.load import Load, RateSeries, load_of, renewal
 from llmservice.tuning.simulator.question import Question
 from llmservice.tuning.simulator.run import Event, Run, Tuner, simulate
@@ -94,12 +93,12 @@ class Faulted:
 def faulted(fault: Fault, seed: int, *, continuous: bool = False) -> Faulted:
     """Plays it on three replicas' worth of load."""
     random = np.random.default_rng([seed, 25])
-    base = 15.0 if continuous else 1.9 * DYNAMIC.capacity
+    base = 15.0 if continuous else 1.9 * TENTH.capacity
     before, during, after = fault.factors
     moments = np.arange(0.0, SECONDS, WINDOW)
     factors = np.where(moments < BEGIN, before, np.where(moments < fault.end, during, after))
     load: Load = load_of(renewal(RateSeries(base * factors, WINDOW), random), SECONDS, random)
-    question: Question = tokens(load, CHAT, seed=seed) if continuous else dynamic(load, NORMAL, seed=seed)
+    question: Question = tokens(load, CHAT, seed=seed) if continuous else dynamic(load, TENTH_NORMAL, kind=TENTH, seed=seed)
     controller = Tuner(question.settings)
     faults = fault.faults()
     run = simulate(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from llmservice.tuning.settings import Metric, Objective
-from llmservice.tuning.simulator.kinds import DYNAMIC, LLAMA_8B_A100
+from llmservice.tuning.simulator.kinds import DYNAMIC, LLAMA_8B_A100, BatchKind
 from llmservice.tuning.simulator.load import Load, RateSeries
 from llmservice.tuning.simulator.plant import PlantTimes
 from llmservice.tuning.simulator.question import Question
@@ -25,12 +25,23 @@ CHAT: Final = (
 FIRST_TOKEN: Final = (Objective(Metric.TIME_TO_FIRST_TOKEN, 0.99, 2.0),)
 
 
+TENTH: Final = BatchKind(overhead=0.1, per_request=0.01)
+"""Kind A at a tenth of its pace: the same queueing with a tenth of the requests, for long runs."""
+TENTH_NORMAL: Final = (Objective(Metric.LATENCY, 0.99, 10 * TENTH.batch_seconds(1)),)
+
+
 def dynamic(
-    load: Load, objectives: tuple[Objective, ...] = NORMAL, *, lead: float = 180.0, most: int = 8, seed: int = 0
+    load: Load,
+    objectives: tuple[Objective, ...] = NORMAL,
+    *,
+    kind: BatchKind = DYNAMIC,
+    lead: float = 180.0,
+    most: int = 8,
+    seed: int = 0,
 ) -> Question:
     """A question about kind A."""
     return Question(
-        DYNAMIC,
+        kind,
         load,
         objectives,
         max_replicas=most,

@@ -98,7 +98,9 @@ def faulted(fault: Fault, seed: int, *, continuous: bool = False) -> Faulted:
     moments = np.arange(0.0, SECONDS, WINDOW)
     factors = np.where(moments < BEGIN, before, np.where(moments < fault.end, during, after))
     load: Load = load_of(renewal(RateSeries(base * factors, WINDOW), random), SECONDS, random)
-    question: Question = tokens(load, CHAT, seed=seed) if continuous else dynamic(load, TENTH_NORMAL, kind=TENTH, seed=seed)
+    question: Question = (
+        tokens(load, CHAT, seed=seed) if continuous else dynamic(load, TENTH_NORMAL, kind=TENTH, seed=seed)
+    )
     controller = Tuner(question.settings)
     faults = fault.faults()
     run = simulate(

@@ -200,6 +200,13 @@ def simulate(
     latency: Annotated[str | None, typer.Option(help="Objective: p99 of the whole request, such as 300ms.")] = None,
     first_token: Annotated[str | None, typer.Option(help="Objective: p99 until the first token.")] = None,
     per_token: Annotated[str | None, typer.Option(help="Objective: p99 of the time per output token.")] = None,
+    from_prometheus: Annotated[
+        str | None, typer.Option(help="URL: replay a service's own past, with its own step times, instead of a load.")
+    ] = None,
+    service: Annotated[str | None, typer.Option(help="NAMESPACE/NAME of that service.")] = None,
+    past: Annotated[str, typer.Option(help="How far back.")] = "168h",
+    batching: Annotated[str, typer.Option(help="That service's mode: Continuous or Dynamic.")] = "Continuous",
+    max_sequences: Annotated[int, typer.Option(min=1, max=4096, help="That service's maxSequences.")] = 64,
     max_replicas: Annotated[int, typer.Option(min=1, max=64, help="Most replicas.")] = 16,
     cold_start: Annotated[str, typer.Option(help="From asking for a replica until it serves.")] = "3m",
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same run.")] = 0,
@@ -209,7 +216,23 @@ def simulate(
     from llmservice.cli.simulate import Request, simulate_request
 
     request = Request(
-        engine, load, trace, column, rate, inside, latency, first_token, per_token, max_replicas, cold_start, seed
+        engine,
+        load,
+        trace,
+        column,
+        rate,
+        inside,
+        latency,
+        first_token,
+        per_token,
+        max_replicas,
+        cold_start,
+        seed,
+        from_prometheus,
+        service,
+        past,
+        batching,
+        max_sequences,
     )
     simulate_request(request, as_json=output is OutputFormat.JSON)
 

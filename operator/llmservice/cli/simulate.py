@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -14,10 +15,13 @@ from rich.table import Table
 
 from llmservice.api.duration import parse_duration
 from llmservice.cli.documents import read_text
+from llmservice.signals.past import connect, read_past
+from llmservice.signals.prometheus import PrometheusError
 from llmservice.tuning.settings import Metric, Objective
 from llmservice.tuning.simulator.accelerate import available
-from llmservice.tuning.simulator.kinds import DYNAMIC, LLAMA_8B_A100, BatchKind, Kind
-from llmservice.tuning.simulator.load import Inside, Load, RateSeries
+from llmservice.tuning.simulator.history import HistoryError
+from llmservice.tuning.simulator.kinds import DYNAMIC, LLAMA_8B_A100, BatchKind, Kind, TokenKind
+from llmservice.tuning.simulator.load import Inside, Load, RateSeries, load_of, renewal
 from llmservice.tuning.simulator.plant import PlantTimes
 from llmservice.tuning.simulator.question import Question, smallest_fixed, tuned
 from llmservice.tuning.simulator.run import Run
@@ -43,16 +47,19 @@ class Request:
     max_replicas: int
     cold_start: str
     seed: int
+    prometheus: str | None = None
+    service: str | None = None
+    past: str = "168h"
+    batching: str = "Continuous"
+    max_sequences: int = 64
 
 
 def simulate_request(request: Request, *, as_json: bool) -> None:
     """Prints the comparison. Raises typer.BadParameter for what cannot be simulated."""
-    kind = KINDS.get(request.kind)
-    if kind is None:
-        raise typer.BadParameter(f"{request.kind} is no engine: write {' or '.join(KINDS)}", param_hint="--engine")
+    kind, load = _past(request) if request.prometheus else _given(request)
     question = Question(
         kind=kind,
-        load=_load(request, kind),
+        load=load,
         objectives=_objectives(request, kind),
         max_replicas=request.max_replicas,
         times=PlantTimes(cold_start=_seconds(request.cold_start, "--cold-start")),
@@ -66,6 +73,32 @@ def simulate_request(request: Request, *, as_json: bool) -> None:
         typer.echo(json.dumps({name: _figures(run, question) for name, run in rows}, indent=2))
     else:
         _print(question, rows)
+
+
+def _given(request: Request) -> tuple[Kind, Load]:
+    kind = KINDS.get(request.kind)
+    if kind is None:
+        raise typer.BadParameter(f"{request.kind} is no engine: write {' or '.join(KINDS)}", param_hint="--engine")
+    return kind, _load(request, kind)
+
+
+def _past(request: Request) -> tuple[Kind, Load]:
+    """The engine and the load of a service as Prometheus remembers them."""
+    namespace, _, name = (request.service or "").partition("/")
+    if not namespace or not name:
+        raise typer.BadParameter("write --service NAMESPACE/NAME", param_hint="--service")
+    seconds = _seconds(request.past, "--past")
+    try:
+        past = read_past(connect(request.prometheus or ""), namespace, name, datetime.now(UTC), seconds)
+        kind = past.kind(request.max_sequences, continuous=request.batching != "Dynamic")
+        series = past.series().scaled_to(request.rate) if request.rate else past.series()
+        random = np.random.default_rng([request.seed, 9])
+        tokens = past.tokens() if isinstance(kind, TokenKind) else None
+        return kind, load_of(renewal(series, random), series.seconds, random, tokens)
+    except PrometheusError as error:
+        raise typer.BadParameter(f"{request.prometheus} {error}", param_hint="--from-prometheus") from error
+    except HistoryError as error:
+        raise typer.BadParameter(f"{request.service}: {error}", param_hint="--service") from error
 
 
 def _load(request: Request, kind: Kind) -> Load:

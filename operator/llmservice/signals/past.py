@@ -1,0 +1,101 @@
+"""The past of one service from a Prometheus, by windows: what `llmservice simulate --from-prometheus` replays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import numpy as np
+import requests
+from numpy.typing import NDArray
+from prometheus_api_client import PrometheusConnect
+from prometheus_api_client.exceptions import PrometheusApiClientException
+
+from llmservice.signals.prometheus import PrometheusError
+from llmservice.tuning.simulator.history import History
+
+Floats = NDArray[np.float64]
+
+MOST_POINTS: Final = 10_000
+"""Prometheus answers no more than 11,000 points a series."""
+TIMEOUT_SECONDS: Final = 60
+
+
+def window_for(seconds: float) -> float:
+    """Seconds of one window for so long a past: a minute, or longer where that would be too many points."""
+    return 60.0 * max(1, int(np.ceil(seconds / 60.0 / MOST_POINTS)))
+
+
+def read_past(client: PrometheusConnect, namespace: str, service: str, end: datetime, seconds: float) -> History:
+    """The last `seconds` before `end`. Raises PrometheusError when Prometheus does not answer."""
+    window = window_for(seconds)
+    count = int(seconds // window)
+    start = end - timedelta(seconds=count * window)
+    space = f'namespace="{namespace}"'
+    gate = f'{{{space},model="{service}"}}'
+    engine = f'{space},model="{service}-engine"'
+    reader = _Reader(client, start + timedelta(seconds=window), end, window, count)
+    steps = reader.by_label("batch_size", f"llm_engine_steps_total{{{engine}}}")
+    seconds_by_size = reader.by_label("batch_size", f"llm_engine_step_seconds_total{{{engine}}}")
+    sizes = sorted(set(steps) & set(seconds_by_size), key=float)
+    return History(
+        window=window,
+        arrivals=reader.total(f"llm_gate_requests_total{gate}"),
+        completed=reader.total(f'llm_gate_requests_total{{{space},model="{service}",outcome="completed"}}'),
+        prompt_tokens=reader.total(f'llm_engine_tokens_total{{{engine},kind="prompt"}}'),
+        generated_tokens=reader.total(f'llm_engine_tokens_total{{{engine},kind="generated"}}'),
+        sizes=np.array([float(size) for size in sizes]),
+        steps=_columns([steps[size] for size in sizes], count),
+        step_seconds=_columns([seconds_by_size[size] for size in sizes], count),
+    )
+
+
+def connect(url: str) -> PrometheusConnect:
+    """A client for `url`."""
+    return PrometheusConnect(url=url.rstrip("/"), disable_ssl=False, timeout=TIMEOUT_SECONDS)
+
+
+class _Reader:
+    """Range queries over the same windows."""
+
+    def __init__(self, client: PrometheusConnect, start: datetime, end: datetime, window: float, count: int) -> None:
+        self._client, self._start, self._end, self._window, self._count = client, start, end, window, count
+
+    def total(self, selector: str) -> Floats:
+        """Growth of a counter in each window, over all its series; NaN where it was not there."""
+        found = self._query(f"sum(increase({selector}[{self._range}]))")
+        return self._row(found[0]) if found else np.full(self._count, np.nan)
+
+    def by_label(self, label: str, selector: str) -> Mapping[str, Floats]:
+        """The same, by the values of a label."""
+        found = self._query(f"sum by ({label}) (increase({selector}[{self._range}]))")
+        return {str(one["metric"].get(label, "")): self._row(one) for one in found if one["metric"].get(label)}
+
+    @property
+    def _range(self) -> str:
+        return f"{self._window:.0f}s"
+
+    def _query(self, query: str) -> list[Any]:
+        try:
+            answer = self._client.custom_query_range(query, self._start, self._end, self._range)
+        except requests.RequestException as error:
+            raise PrometheusError(f"does not answer ({type(error).__name__})") from error
+        except PrometheusApiClientException as error:
+            raise PrometheusError(f"refuses the query {query}: {str(error)[:200]}") from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise PrometheusError("answers with something that is not Prometheus' JSON: check the URL") from error
+        return answer if isinstance(answer, list) else []
+
+    def _row(self, series: Mapping[str, Any]) -> Floats:
+        row = np.full(self._count, np.nan)
+        first = self._start.astimezone(UTC).timestamp()
+        for at, value in series["values"]:
+            place = round((float(at) - first) / self._window)
+            if 0 <= place < self._count:
+                row[place] = float(value)
+        return row
+
+
+def _columns(rows: list[Floats], count: int) -> Floats:
+    return np.column_stack(rows) if rows else np.zeros((count, 0))

@@ -1,0 +1,67 @@
+"""What is asked of Prometheus for a service's past, and what becomes of the answers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pytest
+import requests
+
+from llmservice.signals.past import read_past, window_for
+from llmservice.signals.prometheus import PrometheusError
+
+pytestmark = pytest.mark.unit
+
+END = datetime(2026, 1, 1, 1, 0, tzinfo=UTC)
+
+
+class Answers:
+    """Answers queries by the metric they name."""
+
+    def __init__(self, content: dict[str, list[Any]]) -> None:
+        self.content = content
+        self.asked: list[str] = []
+
+    def custom_query_range(self, query: str, start: datetime, end: datetime, step: str) -> list[Any]:
+        self.asked.append(query)
+        assert (end - start).total_seconds() == 9 * 60
+        assert step == "60s"
+        return next((answer for name, answer in self.content.items() if name in query), [])
+
+
+def at(minute: int) -> float:
+    return END.timestamp() - (10 - minute) * 60
+
+
+def test_windows_are_sums_and_what_was_not_there_is_no_number() -> None:
+    answers = Answers(
+        {
+            "outcome": [{"metric": {}, "values": [[at(1), "3"]]}],
+            "llm_gate_requests_total": [{"metric": {}, "values": [[at(1), "5"], [at(10), "7"]]}],
+            "steps_total": [{"metric": {"batch_size": "4"}, "values": [[at(2), "100"]]}],
+            "step_seconds_total": [{"metric": {"batch_size": "4"}, "values": [[at(2), "1.5"]]}],
+        }
+    )
+    past = read_past(answers, "chat", "llama", END, 600.0)
+    assert past.arrivals[0] == 5
+    assert past.arrivals[9] == 7
+    assert np.isnan(past.arrivals[1:9]).all()
+    assert past.sizes.tolist() == [4]
+    assert past.step_seconds[1, 0] == 1.5
+    assert any('namespace="chat",model="llama-engine"' in query for query in answers.asked)
+
+
+def test_a_prometheus_that_is_away_is_told() -> None:
+    class Away:
+        def custom_query_range(self, *_: object) -> list[Any]:
+            raise requests.ConnectionError
+
+    with pytest.raises(PrometheusError, match="does not answer"):
+        read_past(Away(), "chat", "llama", END, 600.0)
+
+
+def test_long_pasts_have_longer_windows() -> None:
+    assert window_for(86400) == 60
+    assert window_for(30 * 86400) == 300

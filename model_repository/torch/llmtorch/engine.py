@@ -49,6 +49,8 @@ class TorchEngine:
         self._limits = options.limits()
         self._scheduler = Scheduler(self._blocks, self._limits)
         self._pace = PrefillPace()
+        if options.max_prefill_tokens is None:
+            self._limits.mixed_prefill_tokens = self._pace.limit()
         tokenizer = TextTokenizer.load(options.model_path, options.chat_template)
         self._intake = Intake(
             tokenizer=tokenizer,

@@ -6,6 +6,8 @@ STALL = 2.0
 """A step with prompts in it may take this many times the time of one that only decodes."""
 LEAST_TOKENS = 32
 """Fewer would hardly be cheaper: the weights are read once a step whatever it computes."""
+FIRST_TOKENS = 128
+"""While nothing is known: a whole prompt could stall the answers by seconds."""
 WEIGHT = 0.2
 OUTLIER = 4.0
 
@@ -30,10 +32,10 @@ class PrefillPace:
             added = max(seconds - beside, 0.1 * seconds) / prefill_tokens
             self._token_seconds = _mean(self._token_seconds, added)
 
-    def limit(self) -> int | None:
-        """Tokens of prompts beside answers; None while nothing is known."""
+    def limit(self) -> int:
+        """Tokens of prompts beside answers."""
         if self._decode_seconds is None or self._token_seconds is None:
-            return None
+            return FIRST_TOKENS
         return max(LEAST_TOKENS, int((STALL - 1.0) * self._decode_seconds / self._token_seconds))
 
 

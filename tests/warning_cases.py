@@ -24,9 +24,6 @@ WARNING_CASES: Final[dict[str, dict[str, Any]]] = {
     "trap-unpinned-image": {"engine": {"image": "registry.example/triton"}},
     "idle-backend": {"engine": {"backend": "tensorrtllm", "driver": "Nvidia"}},
     "idle-driver": {"engine": {"backend": "vllm", "driver": "Nvidia"}},
-    "idle-tuning": {"tuning": {"mode": "Auto"}},
-    "idle-autoscaling": {"scaling": {"maxReplicas": 2}},
-    "idle-objectives": {"objectives": {"latency": {"p99": "5s"}}},
     "idle-canary": {"replicas": 3},
     "idle-kv-cache-dtype": {
         "engine": {"backend": "tensorrtllm", "driver": "Nvidia"},

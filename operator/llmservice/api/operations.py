@@ -59,9 +59,7 @@ class Scaling(ApiModel):
     """Bounds within which the operator chooses the replica count."""
 
     min_replicas: Annotated[int, Field(ge=0, le=1000, description="Fewest replicas; what runs today.")] = 1
-    max_replicas: Annotated[
-        int, Field(ge=1, le=1000, description="Most replicas. The operator does not scale by itself yet.")
-    ] = 1
+    max_replicas: Annotated[int, Field(ge=1, le=1000, description="Most replicas.")] = 1
 
     rules = (
         Rule(
@@ -95,18 +93,12 @@ class Percentiles(ApiModel):
 
 
 class Objectives(ApiModel):
-    """What the service promises, judged over `window`. Does nothing yet."""
+    """What the service promises, judged over `window`. The tuner meets them with as little as it can."""
 
     window: Annotated[Duration, Field(description="Over which the objectives are judged.")] = timedelta(minutes=5)
-    time_to_first_token: Annotated[
-        Percentiles | None, Field(description="From the request to its first token. Does nothing yet.")
-    ] = None
-    per_output_token: Annotated[
-        Percentiles | None, Field(description="Between two tokens of an answer. Does nothing yet.")
-    ] = None
-    latency: Annotated[
-        Percentiles | None, Field(description="From the request to its last token. Does nothing yet.")
-    ] = None
+    time_to_first_token: Annotated[Percentiles | None, Field(description="From the request to its first token.")] = None
+    per_output_token: Annotated[Percentiles | None, Field(description="Between two tokens of an answer.")] = None
+    latency: Annotated[Percentiles | None, Field(description="From the request to its last token.")] = None
 
     rules = (
         Rule(
@@ -176,7 +168,7 @@ class Tuning(ApiModel):
         TuningMode,
         Field(
             description="Auto: the tuner moves the knobs. Observe: it records what it would do. Off: nobody does. "
-            "Nothing tunes yet: write 'Off', in quotes, because YAML reads a bare Off as false."
+            "Write 'Off' in quotes, because YAML reads a bare Off as false."
         ),
     ] = TuningMode.AUTO
     bounds: TuningBounds = TuningBounds()
@@ -208,7 +200,7 @@ class Rollout(ApiModel):
         ),
     ] = RolloutStrategy.AUTO
     canary: Annotated[
-        CanaryMode, Field(description="Auto: from three replicas on, a new revision serves a part first. Not yet.")
+        CanaryMode, Field(description="Auto: from three replicas on, one takes a change of knobs first. Not yet.")
     ] = CanaryMode.AUTO
 
 

@@ -182,31 +182,11 @@ IDLE: Final = (
         'the queue at once, without mode, delay, priorities or gauges: write driver: Native"',
     ),
     WarningRule(
-        "idle-tuning",
-        "spec.tuning.mode",
-        "object.spec.tuning.mode != 'Off'",
-        "\"nothing tunes in this version, the knobs stay where the spec puts them: write tuning.mode: 'Off'\"",
-    ),
-    WarningRule(
-        "idle-autoscaling",
-        "spec.scaling.maxReplicas",
-        "object.spec.scaling.maxReplicas > object.spec.scaling.minReplicas && !has(object.spec.replicas)",
-        '"the operator does not scale by itself in this version, it runs minReplicas (%d): write minReplicas, or let '
-        'an HPA set replicas".format([object.spec.scaling.minReplicas])',
-    ),
-    WarningRule(
-        "idle-objectives",
-        "spec.objectives",
-        "has(object.spec.objectives.timeToFirstToken) || has(object.spec.objectives.perOutputToken) "
-        "|| has(object.spec.objectives.latency)",
-        '"objectives are not judged in this version: alert on the metrics until they are"',
-    ),
-    WarningRule(
         "idle-canary",
         "spec.rollout.canary",
         "object.spec.rollout.canary == 'Auto' && (object.spec.scaling.minReplicas >= 3 "
         "|| (has(object.spec.replicas) && object.spec.replicas >= 3))",
-        "\"no canary runs in this version, a new revision takes over without one: write rollout.canary: 'Off'\"",
+        "\"no canary runs in this version, every replica takes a change at once: write rollout.canary: 'Off'\"",
     ),
     WarningRule(
         "idle-kv-cache-dtype",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from llmservice.api.fleet import FleetDefaults
-from llmservice.api.operations import CanaryMode, Objectives, Percentiles
+from llmservice.api.operations import Objectives, Percentiles
 from llmservice.api.plan import CapacityPlan
 from llmservice.api.service import LLMService
 from llmservice.diagnose.pod import Pod
@@ -36,7 +36,7 @@ def settings_of(intent: Intent, fleet: FleetDefaults) -> Settings:
         bounds=_bounds(service),
         limits=_limits(plan),
         delay_binds=not adapter_of(service).request_counters and service.spec.engine.driver.value == "Native",
-        canary=service.spec.rollout.canary is CanaryMode.AUTO,
+        canary=False,  # a change reaches every replica at once until one pod can have knobs of its own
         model_key=intent.workload.revision,
     )
 

@@ -18,6 +18,7 @@ def chat(url: str, model: str, question: str) -> None:
             model=model,
             messages=[{"role": "user", "content": question}],
             max_completion_tokens=128,
+            temperature=0,
             stream=True,
             stream_options={"include_usage": True},
             extra_body={

@@ -17,7 +17,9 @@ _CLIENTS: Final = Path("examples/clients")
 def openai_lines(model: str, ports: Ports) -> list[str]:
     """A request to the OpenAI endpoint, by curl and by OpenAI's own client."""
     url = f"http://127.0.0.1:{ports.openai}/v1"
-    body = json.dumps({"model": model, "messages": [{"role": "user", "content": QUESTION}], "stream": True})
+    body = json.dumps(
+        {"model": model, "messages": [{"role": "user", "content": QUESTION}], "stream": True, "temperature": 0}
+    )
     return [
         f"curl -sN {url}/chat/completions -d '{body}'",
         _by_example("openai_chat.py", f"{url} {model} '{QUESTION}'") or f"# OpenAI's client: base_url='{url}'",

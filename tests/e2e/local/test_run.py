@@ -40,7 +40,7 @@ async def test_it_answers_follows_an_edit_and_drains_without_a_trace(tmp_path: P
     file = tmp_path / "service.yaml"
     shutil.copyfile(EXAMPLE, file)
     with running(file, tmp_path, "--mode", "Continuous") as run:
-        await run.says("/generate_stream", within=60)
+        await run.says("/generate_stream", within=180)
         answer = "".join([event.get("text_output", "") async for event in stream(run, messages=QUESTION)])
         assert answer == "The capital of France is Paris."
         async with openai.AsyncOpenAI(base_url=run.openai_url(), api_key="none", timeout=60) as client:
@@ -77,7 +77,7 @@ async def test_it_answers_follows_an_edit_and_drains_without_a_trace(tmp_path: P
 
 async def test_a_server_that_ends_is_started_again_on_the_same_ports(tmp_path: Path) -> None:
     with running(EXAMPLE, tmp_path) as run:
-        await run.says("/generate_stream", within=60)
+        await run.says("/generate_stream", within=180)
         gates = run.instances("smollm2")
         assert len(gates) == GATE_INSTANCES
         os.kill(gates[0], signal.SIGKILL)

@@ -132,6 +132,7 @@ def stepping(scope: Scope, figures: Figures) -> None:
             "seed",
             "met after lead %",
             "asked s",
+            "serving s",
             "within objective s",
             "oscillations",
             "replica changes",
@@ -143,6 +144,7 @@ def stepping(scope: Scope, figures: Figures) -> None:
                 100 * one.attainment,
                 one.settle_up,
                 one.settle_ready,
+                one.within_again,
                 one.oscillations,
                 one.run.tally.replica_changes,
                 one.run.mean_replicas,
@@ -155,6 +157,7 @@ def stepping(scope: Scope, figures: Figures) -> None:
     figures.add("w2_objective_met", met.mean, "%", 99.5, "higher")
     figures.add("w2_settle_asked", median(one.settle_up for one in found), "s", 60)
     figures.add("w2_settle_replicas", median(one.settle_ready for one in found), "s", 180 * 1.1 + 60)
+    figures.add("w2_within_objective_again", median(one.within_again for one in found), "s")
     figures.add("w2_oscillations", sum(one.oscillations for one in found), "reversals", 0)
     twice = scope.each(steps.doubled, range(scope.seeds))
     figures.add("doubling_worst_p99", median(one.worst for one in twice), "objectives")

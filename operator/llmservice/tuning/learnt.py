@@ -132,8 +132,9 @@ def _use(used: Used | None, steps: StepTimes, settings: Settings) -> Used | None
         return used
     gains = gains_of(steps, most)
     new = Used(
-        lines=found.lines,
-        gains=gains,
+        # Rounded, so that equal engines are equal models, and are simulated once.
+        lines=tuple((float(f"{overhead:.3g}"), float(f"{slope:.3g}")) for overhead, slope in found.lines),
+        gains=tuple(round(gain, 2) for gain in gains),
         largest_seen=found.largest_seen,
         identified=found.identified,
         exact=found.exact,

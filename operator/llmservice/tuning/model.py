@@ -18,6 +18,8 @@ from llmservice.tuning.tail import factor
 
 DELAYS: Final = (0.0, 1.0, 1.5, 2.0)
 """Delays to consider, in units of t(1)."""
+SHARED_DELAYS: Final = (1.5, 2.0)
+"""Likewise, where instances share an accelerator: without a delay they split batches and all take longer."""
 DELAY_STEP: Final = 0.0005
 """Delays are whole multiples of this, so that a little noise in t(1) is no other delay."""
 SLO_SHARE: Final = 0.25
@@ -80,13 +82,11 @@ def _settings(alone: float, settings: Settings, here: Candidate) -> tuple[Settin
     counts = range(min(bounds.min_instances, most), most + 1)
     latencies = [one.seconds for one in settings.objectives if one.metric is not Metric.PER_OUTPUT_TOKEN]
     longest = min([bounds.max_delay, *(SLO_SHARE * seconds for seconds in latencies)])
-    delays = {here.delay}
-    if settings.delay_binds:
-        for units in DELAYS:
+    found = {Setting(count, here.delay) for count in (*counts, here.instances)}
+    for count in counts if settings.delay_binds else ():
+        for units in DELAYS if count == 1 else SHARED_DELAYS:
             delay = DELAY_STEP * round(units * alone / DELAY_STEP)
-            delays.add(round(max(bounds.min_delay, min(longest, delay)), 6))
-    found = {Setting(count, delay) for count in counts for delay in delays}
-    found.add(Setting(here.instances, here.delay))
+            found.add(Setting(count, round(max(bounds.min_delay, min(longest, delay)), 6)))
     return tuple(sorted(found, key=lambda one: (one.instances, one.delay)))
 
 

@@ -14,12 +14,11 @@ from llmservice.tuning.performance import Candidate, Performance, capacity
 from llmservice.tuning.settings import Bounds, Objective
 
 LEAST_GAIN: Final = 0.05
-"""Of accelerators, below which another setting of the replicas is not worth its change."""
+"""Of accelerators, and of the time they compute, below which another setting is not worth its change."""
 LEAST_TAIL_GAIN: Final = 0.10
-"""Of the binding objective's quantile, likewise."""
-LEAST_BUSY_GAIN: Final = 0.15
-"""Of busy time, likewise, as long as the tail stays below `RELAXED` of its objective."""
-RELAXED: Final = 0.8
+"""Of the binding objective's quantile, likewise, where it is near its objective."""
+NEAR: Final = 0.8
+"""Of an objective, from which on a shorter tail is worth a change."""
 
 
 @dataclass(frozen=True)
@@ -70,35 +69,34 @@ def replicas_for(demand: float, rate: float, bounds: Bounds) -> int:
 
 
 def choose(found: tuple[Option, ...], current: Candidate) -> Option:
-    """The option to have: fewest replicas, then the shortest tail; `current` unless another is clearly better.
+    """The option to have: fewest replicas, then least busy, then the shortest tail; `current` unless one gains enough.
 
     Where nothing holds the objectives with as many replicas as there may be, the largest capacity.
     """
+    here = next(one for one in found if one.candidate == current)
     holding = [one for one in found if not one.capped]
-    here = next((one for one in found if one.candidate == current), None)
     if not holding:
         best = max(found, key=lambda one: one.capacity)
-        if here is not None and here.capacity * (1 + LEAST_GAIN) >= best.capacity:
-            return here
-        return best
+        return best if best.capacity > here.capacity * (1 + LEAST_GAIN) else here
     fewest = min(one.replicas for one in holding)
-    if here is None or here.capped or here.replicas * (1 - LEAST_GAIN) >= fewest + 1e-9:
-        return min(
-            (one for one in holding if one.replicas == fewest),
-            key=lambda one: (round(one.tail, 2), one.busy, _distance(one.candidate, current)),
-        )
-    return here
+    cheapest = [one for one in holding if one.replicas == fewest]
+    idlest = min(one.busy for one in cheapest)
+    best = min(
+        (one for one in cheapest if one.busy <= idlest * (1 + LEAST_GAIN / 2)),
+        key=lambda one: (round(one.tail, 2), _distance(one.candidate, current)),
+    )
+    return best if worth_it(here, best) else here
 
 
 def worth_it(here: Option, other: Option) -> bool:
     """Whether changing from one setting of the replicas to another gains enough to be done."""
     if here.capped and not other.capped:
         return True
-    if other.replicas <= here.replicas * (1 - LEAST_GAIN):
+    if other.replicas != here.replicas:
+        return other.replicas <= here.replicas * (1 - LEAST_GAIN)
+    if other.busy <= here.busy * (1 - LEAST_GAIN):
         return True
-    if other.replicas > here.replicas:
-        return False
-    return other.tail <= here.tail * (1 - LEAST_TAIL_GAIN) and here.tail > RELAXED
+    return other.busy <= here.busy and here.tail > NEAR and other.tail <= here.tail * (1 - LEAST_TAIL_GAIN)
 
 
 def _distance(candidate: Candidate, current: Candidate) -> float:

@@ -11,7 +11,7 @@ from llmservice.tuning.forecast import foretell, highest, margin
 from llmservice.tuning.guard import Guard, is_banned
 from llmservice.tuning.learnt import Learnt
 from llmservice.tuning.measured import Signals
-from llmservice.tuning.optimise import Option, choose, options, replicas_for, without_infeasible, worth_it
+from llmservice.tuning.optimise import Option, choose, options, replicas_for, without_infeasible
 from llmservice.tuning.performance import Candidate, Performance
 from llmservice.tuning.replicas import SPARE, Need
 from llmservice.tuning.settings import Objective, Settings
@@ -19,7 +19,7 @@ from llmservice.tuning.tail import upper_factor
 
 OBJECTIVE_SHARE: Final = 0.9
 """Of an objective's seconds that predictions are held to."""
-UP_QUANTILE: Final = 0.8
+UP_QUANTILE: Final = 0.9
 """Share of forecasts that the margin must cover."""
 PANIC: Final = 2.0
 """A part of a window with so many times the capacity is answered at once."""
@@ -65,8 +65,6 @@ def propose(
     found = tuple(one for one in found if one.candidate == here or not is_banned(guard, one.candidate))
     now_option = next(one for one in found if one.candidate == here)
     best = choose(found, here)
-    if best is not now_option and not worth_it(now_option, best):
-        best = now_option
     ready = max(1, signals.replicas.ready)
     capacity = now_option.capacity * ready
     return Proposal(

@@ -1,12 +1,13 @@
 """Does the torch engine say what transformers says? Greedy tokens of both, prompt by prompt.
 
-Run as `PYTHONPATH=model_repository:model_repository/torch python -m benchmarks.greedy`, with `QUICK=1` for every fourth
-prompt: SmolLM2 as it is, and a tiny random model of each family. Both compute in float32.
+Run as `PYTHONPATH=model_repository:model_repository/torch python -m benchmarks.greedy`, with `QUICK=1` for fifty of
+two hundred prompts: SmolLM2 as it is, and a tiny random model of each family. Both compute in float32.
 Where they part, the two best logits of transformers decide: within `TIE` of each other, either token is right.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import tempfile
 import time
@@ -31,6 +32,7 @@ MAX_TOKENS = 24
 TIE = 1e-3
 REFERENCE_BATCH = 25
 FAMILIES = ("llama", "llama3", "mistral", "mistral-window", "qwen2", "qwen2-window", "qwen3")
+BEGINNINGS = ("", "Yesterday. ", "2 + 2 = 4. ", "She asked: ")  # fifty prompts with each are two hundred
 TINY_CHARACTERS = 60  # a tiny model has room for 256 tokens, one a byte
 
 
@@ -44,14 +46,16 @@ class Comparison:
     different: tuple[str, ...]
 
 
-def read_prompts(path: Path = PROMPTS) -> list[Request]:
-    """One greedy request a line; `chat` goes through the chat template, `prompt` does not."""
+def read_prompts(path: Path = PROMPTS, beginnings: Sequence[str] = ("",)) -> list[Request]:
+    """A greedy request for each line and beginning; `chat` goes through the chat template, `prompt` does not."""
     sampling = SamplingParameters(max_tokens=MAX_TOKENS, temperature=0.0)
     requests = []
-    for key, line in enumerate(path.read_text(encoding="utf-8").splitlines()):
-        entry = json.loads(line)
-        messages = ({"role": "user", "content": entry["chat"]},) if "chat" in entry else None
-        requests.append(Request(key, prompt=entry.get("prompt"), messages=messages, sampling=sampling))
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for key, (beginning, entry) in enumerate(itertools.product(beginnings, lines)):
+        chat, prompt = entry.get("chat"), entry.get("prompt")
+        messages = None if chat is None else ({"role": "user", "content": beginning + chat},)
+        prompt = None if prompt is None else beginning + prompt
+        requests.append(Request(key, prompt=prompt, messages=messages, sampling=sampling))
     return requests
 
 
@@ -164,7 +168,7 @@ def speed(folder: Path, figures: Figures) -> None:
 def main() -> None:
     """Measures and prints."""
     figures = Figures("greedy")
-    requests = read_prompts()[:: 4 if quick() else 1]
+    requests = read_prompts(beginnings=BEGINNINGS[:1] if quick() else BEGINNINGS)
     for family in FAMILIES:
         tell(compare_family(family, requests), f"greedy_{family}", figures)
     with tempfile.TemporaryDirectory() as folder:

@@ -13,7 +13,7 @@ BENCH := PYTHONPATH=model_repository:model_repository/gate:model_repository/torc
 export QUICK
 .NOTPARALLEL: bench
 
-.PHONY: bench-tritune help demo test lint unit cluster e2e generate lock vllm bench bench-capacity bench-gate bench-gate-stress bench-greedy bench-operator bench-profile bench-scheduler bench-serving bench-sizes bench-soak clean down setup
+.PHONY: bench-tritune help demo test lint unit cluster e2e generate lock vllm bench bench-capacity bench-gate bench-gate-stress bench-greedy bench-operator bench-profile bench-scheduler bench-serving bench-sizes bench-soak bench-vllm clean down setup
 
 help: ## Explain each target
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,7 +64,7 @@ generate: setup ## Write generated files: CRD, chart copies, API reference
 lock: ## Pin dependencies again from pyproject.toml
 	@PATH=$(BIN):$$PATH requirements/lock.sh
 
-bench: bench-sizes bench-greedy bench-gate bench-capacity bench-operator bench-profile bench-serving bench-scheduler bench-soak bench-tuner-cost ## All benchmarks, one after the other (QUICK=1: at most 10 minutes)
+bench: bench-sizes bench-greedy bench-gate bench-capacity bench-operator bench-profile bench-serving bench-scheduler bench-soak bench-tuner-cost bench-vllm ## All benchmarks, one after the other (QUICK=1: at most 10 minutes)
 
 bench-gate: setup ## The gate on a real tritonserver: throughput, cost, reloads under load, cancellation, priorities
 	@echo "» bench-gate" && $(BENCH).gate
@@ -98,6 +98,9 @@ bench-tritune: setup ## The tuner on simulated replicas, beside autoscalers and 
 
 bench-tuner-cost: setup ## The tuner: processor time per service and window, size of its memory
 	@echo "» bench-tuner-cost" && $(BENCH).tuner_cost
+
+bench-vllm: setup vllm ## What Triton, gate and driver cost vLLM, beside vLLM alone
+	@echo "» bench-vllm" && $(BENCH).serving.overhead
 
 bench-sizes: setup ## What is counted: image, CRD, rules with their tests, tests by tier
 	@echo "» bench-sizes" && $(BENCH).sizes

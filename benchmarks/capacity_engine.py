@@ -85,18 +85,17 @@ def _planned(case: EngineCase) -> int:
 
 def take(case: EngineCase, weights: Path) -> int:
     """Blocks of an engine that is really made here."""
+    from llmserving.host_memory import host_memory
     from llmtorch import kv_cache
     from llmtorch.engine import TorchEngine
     from llmtorch.options import EngineOptions
 
-    real = kv_cache.host_memory
     with tempfile.TemporaryDirectory() as folder:
 
-        def host_memory(meminfo: Path, cgroup: Path) -> tuple[int, int]:
-            del meminfo, cgroup
-            return real(*_control_group(Path(folder), case.limit * GIB))
+        def limited() -> tuple[int, int]:
+            return host_memory(*_control_group(Path(folder), case.limit * GIB))
 
-        kv_cache.host_memory = host_memory
+        vars(kv_cache)["host_memory"] = limited
         engine = TorchEngine(
             EngineOptions(
                 weights,

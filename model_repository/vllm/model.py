@@ -13,6 +13,7 @@ from llmserving.engine_metrics import EngineMetrics
 from llmserving.engine_server import EngineServer
 from llmserving.metrics import TritonMetrics
 from llmserving.parameters import MeetingPlace, Parameters
+from llmvllm.environment import prepare
 from llmvllm.options import EngineOptions
 
 
@@ -27,9 +28,7 @@ class TritonPythonModel:
         labels = {"model": args["model_name"], "version": args["model_version"]}
         self._exporter = TritonMetrics(pb_utils.MetricFamily, labels)
         metrics = EngineMetrics(self._exporter)
-        if options.device.startswith("cuda:"):
-            # Before vLLM is imported, which looks at the devices then.
-            os.environ["CUDA_VISIBLE_DEVICES"] = options.device.removeprefix("cuda:")
+        prepare(options, os.environ)
         from llmvllm.start import start_engine  # imports vLLM
 
         engine = start_engine(options, metrics, self._exporter)

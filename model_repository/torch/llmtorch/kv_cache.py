@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from llmserving.host_memory import host_memory
 from llmtorch.config import ModelConfig
 from llmtorch.float8 import FP8, SCALE_DTYPE, narrow, widen
 from llmtorch.options import EngineOptions, OptionError
@@ -120,20 +120,5 @@ def free_memory(memory_percent: int, device: torch.device) -> int:
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info(device)
     else:
-        free, total = host_memory(Path("/proc/meminfo"), Path("/sys/fs/cgroup"))
+        free, total = host_memory()
     return max(0, free - total * (100 - memory_percent) // 100)
-
-
-def host_memory(meminfo: Path, cgroup: Path) -> tuple[int, int]:
-    """Bytes free and in all, of the host or of the container's limit, whichever is tighter (cgroup v2)."""
-    fields = dict(line.split(":", 1) for line in meminfo.read_text(encoding="ascii").splitlines())
-    free = int(fields["MemAvailable"].split()[0]) * 1024
-    total = int(fields["MemTotal"].split()[0]) * 1024
-    limit = cgroup / "memory.max"
-    if limit.is_file() and (text := limit.read_text(encoding="ascii").strip()) != "max":
-        used = int((cgroup / "memory.current").read_text(encoding="ascii"))
-        # Pages of read files count as used, but the kernel gives them up first.
-        stat = dict(line.split() for line in (cgroup / "memory.stat").read_text(encoding="ascii").splitlines())
-        total = min(total, int(text))
-        free = min(free, int(text) - used + int(stat.get("inactive_file", 0)))
-    return max(0, free), total

@@ -65,7 +65,8 @@ class Core:
     ) -> AsyncIterator[Sequence[Any]]:
         """What is new of the request's answers, each time. A smaller priority goes first, as everywhere here."""
         parameters = SamplingParams(**sampling, output_kind=RequestOutputKind.DELTA)
-        prompt = {"prompt_token_ids": list(tokens)}
+        # Typed, so that vLLM takes it as it is instead of through a thread that tokenizes.
+        prompt = {"type": "token", "prompt_token_ids": list(tokens)}
         async for output in self._llm.generate(prompt, parameters, request_id, priority=priority):
             yield output.outputs
 

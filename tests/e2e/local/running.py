@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -78,6 +80,16 @@ class Run:
             return False
 
 
+def end(process: subprocess.Popen[bytes], within: float = 60.0) -> None:
+    """Interrupts until the command has ended: the second Ctrl-C ends streams, and two at once may count as one."""
+    deadline = time.monotonic() + within
+    while process.poll() is None and time.monotonic() < deadline:
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=1)
+    process.wait(timeout=1)
+
+
 @contextmanager
 def running(file: Path, folder: Path, *options: str) -> Iterator[Run]:
     """Starts `llmservice run -f file` with its output in `folder`; a command that is still there is killed."""
@@ -95,7 +107,4 @@ def running(file: Path, folder: Path, *options: str) -> Iterator[Run]:
         try:
             yield run
         finally:
-            if process.poll() is None:
-                run.interrupt()
-                run.interrupt()
-            process.wait(timeout=30)
+            end(process)

@@ -11,7 +11,7 @@ import torch
 
 from llmserving.parameters import Mode, ParameterError, Parameters
 from llmtorch.config import ModelConfig, ModelFormatError
-from llmtorch.kv_cache import block_bytes, host_memory, number_of_blocks
+from llmtorch.kv_cache import block_bytes, number_of_blocks
 from llmtorch.loader import cpu_dtype, processor_count
 from llmtorch.options import EngineOptions, OptionError
 from tests.unit.torch_engine.tiny import engine_on, greedy, make_model, run, write_tokenizer
@@ -131,18 +131,6 @@ def test_a_cache_in_fp8_takes_half_of_one_in_bfloat16_and_its_scales(tiny_llama:
 )
 def test_a_processor_computes_in_the_type_it_multiplies_in(capabilities: dict[str, bool], dtype: torch.dtype) -> None:
     assert cpu_dtype(capabilities) is dtype
-
-
-def test_memory_of_the_container_counts(tmp_path: Path) -> None:
-    meminfo = tmp_path / "meminfo"
-    meminfo.write_text("MemTotal: 8000 kB\nMemAvailable: 6000 kB\n")
-    assert host_memory(meminfo, tmp_path) == (6000 * 1024, 8000 * 1024)
-    (tmp_path / "memory.max").write_text("4096000\n")
-    (tmp_path / "memory.current").write_text("3000000\n")
-    (tmp_path / "memory.stat").write_text("anon 1\ninactive_file 500000\n")
-    assert host_memory(meminfo, tmp_path) == (1596000, 4096000)
-    (tmp_path / "memory.max").write_text("max\n")
-    assert host_memory(meminfo, tmp_path) == (6000 * 1024, 8000 * 1024)
 
 
 def test_cores_of_the_container_count(tmp_path: Path) -> None:

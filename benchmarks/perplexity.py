@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from llmserving.tokenizer import TextTokenizer
 from llmtorch.config import ModelConfig
 from llmtorch.kv_cache import KVCache
 from llmtorch.loader import choose_kv_dtype, load_model
@@ -17,7 +18,6 @@ from llmtorch.options import BLOCK_SIZE, EngineOptions
 from llmtorch.scheduler import Chunk
 from llmtorch.sequence import Sequence
 from llmtorch.step_batch import build_step
-from llmtorch.tokenizer import TextTokenizer
 
 # Decisions are not rewritten, so their text stays as it is.
 TEXT = Path(__file__).resolve().parent.parent / "docs" / "decisions"

@@ -52,7 +52,10 @@ VISIT: Final = web.RequestKey("visit", Visit)
 
 @dataclass
 class Endpoint:
-    """`draining` refuses what is new. `in_flight` counts requests being answered; `idle` is set while there is none."""
+    """`draining` refuses what is new. `in_flight` counts requests being answered; `idle` is set while there is none.
+
+    `port` and `admin_port` are where it listens, once it does.
+    """
 
     backend: Backend
     names: tuple[str, ...]
@@ -61,6 +64,8 @@ class Endpoint:
     keys: ApiKeys | None = None
     metrics: EndpointMetrics = field(default_factory=EndpointMetrics)
     draining: bool = False
+    port: int = 0
+    admin_port: int = 0
     in_flight: int = 0
     idle: asyncio.Event = field(default_factory=asyncio.Event)
     created: int = field(default_factory=now)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
@@ -33,17 +34,23 @@ async def serving(settings: EndpointSettings) -> AsyncIterator[Endpoint]:
     async with contextlib.AsyncExitStack() as stack:
         backend = await stack.enter_async_context(TritonBackend(settings.triton, settings.model))
         endpoint = Endpoint(backend, settings.names, settings.request_seconds, settings.max_request_bytes, keys)
-        for app, port, tls in (
-            (endpoint.application(), settings.port, certificate),
-            (admin(endpoint), settings.admin_port, None),
-        ):
-            runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=CLOSE_SECONDS)
-            await runner.setup()
-            stack.push_async_callback(runner.cleanup)
-            await web.TCPSite(runner, settings.host, port, ssl_context=tls.context if tls else None).start()
+        tls = certificate.context if certificate else None
+        endpoint.port = await _listen(stack, endpoint.application(), settings.host, settings.port, tls)
+        endpoint.admin_port = await _listen(stack, admin(endpoint), settings.host, settings.admin_port, None)
         following = asyncio.create_task(_follow(keys, certificate))
         stack.callback(following.cancel)
         yield endpoint
+
+
+async def _listen(
+    stack: contextlib.AsyncExitStack, app: web.Application, host: str, port: int, tls: ssl.SSLContext | None
+) -> int:
+    """Serves `app` until `stack` is left; the port, which is a free one where 0 was asked for."""
+    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=CLOSE_SECONDS)
+    await runner.setup()
+    stack.push_async_callback(runner.cleanup)
+    await web.TCPSite(runner, host, port, ssl_context=tls).start()
+    return int(runner.addresses[0][1])
 
 
 async def drain(endpoint: Endpoint, seconds: float) -> bool:

@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-from llmservice.local.tritonserver import free_ports
 from llmservice.openai.routes import Endpoint
 from llmservice.openai.server import serving
 from llmservice.openai.settings import EndpointSettings
@@ -29,13 +28,12 @@ class Running:
 async def running(gate: FakeGate | None = None, **settings: Any) -> AsyncIterator[Running]:
     """Starts both, with `settings` in the place of the usual ones."""
     gate = gate or FakeGate()
-    port, admin_port = free_ports(2)
 
     async def idle() -> bool:
         return gate.running == 0
 
     async with serve(gate) as address:
-        usual = EndpointSettings(address, MODEL, (MODEL,), port=port, admin_port=admin_port)
+        usual = EndpointSettings(address, MODEL, (MODEL,), port=0, admin_port=0)
         async with serving(replace(usual, **settings)) as endpoint:
-            served = Served(f"http://127.0.0.1:{port}", idle)
-            yield Running(gate, endpoint, served, f"http://127.0.0.1:{admin_port}")
+            served = Served(f"http://127.0.0.1:{endpoint.port}", idle)
+            yield Running(gate, endpoint, served, f"http://127.0.0.1:{endpoint.admin_port}")

@@ -19,7 +19,7 @@ from llmservice.tuning.tail import upper_factor
 
 OBJECTIVE_SHARE: Final = 0.9
 """Of an objective's seconds that predictions are held to."""
-UP_QUANTILE: Final = 0.9
+UP_QUANTILE: Final = 0.95
 """Share of forecasts that the margin must cover."""
 PANIC: Final = 2.0
 """A part of a window with so many times the capacity is answered at once."""

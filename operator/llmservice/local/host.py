@@ -90,13 +90,19 @@ def beside(prefix: Path, backend: Backend) -> Path:
     return prefix.with_name(f"{prefix.name}-{backend}") / "bin" / "python"
 
 
+def _is_here(module: str) -> bool:
+    """Whether it can be imported; a mere folder of that name, such as `model_repository/vllm`, has no origin."""
+    spec = importlib.util.find_spec(module)
+    return spec is not None and spec.origin is not None
+
+
 def absent_modules(python: Path, modules: Sequence[str]) -> Sequence[str]:
     """Those of `modules` that `python` does not find. Raises LocalError for an interpreter of another version.
 
     Triton's Python stub is built for one version, and takes packages from an environment of that version only.
     """
     if python == Path(sys.executable):
-        return [module for module in modules if importlib.util.find_spec(module) is None]
+        return [module for module in modules if not _is_here(module)]
     asked = (
         "import importlib.util as u, json, sys; print(json.dumps([sys.version_info[:2], "
         "[m for m in sys.argv[1:] if u.find_spec(m) is None]]))"

@@ -83,6 +83,7 @@ def test_an_environment_without_vllm_is_told_with_the_way_to_get_one(tmp_path: P
 
 def test_an_interpreter_tells_what_it_lacks(tmp_path: Path) -> None:
     assert absent_modules(Path(sys.executable), ["json", "no_such_module"]) == ["no_such_module"]
+    assert absent_modules(Path(sys.executable), ["vllm"]) == ["vllm"], "model_repository/vllm is a folder, no module"
     other = tmp_path / "python"
     other.symlink_to(sys.executable)
     assert absent_modules(other, ["json", "no_such_module"]) == ["no_such_module"]

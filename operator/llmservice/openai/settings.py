@@ -10,8 +10,8 @@ from pathlib import Path
 class EndpointSettings:
     """One endpoint: it serves `model`, the gate of the Triton at `triton` (`host:port`, gRPC), under `names`.
 
-    `admin_port` has health and metrics, always without TLS and keys. A port of 0 is a free one. `api_keys` and `tls` are
-    folders; None is off.
+    `admin_port` has health and metrics, always without TLS and keys. A port of 0 is a free one. `api_keys` and `tls`
+    are folders; None is off.
     """
 
     triton: str

@@ -12,7 +12,7 @@ from llmservice.kube.resources import Manifest
 NOON = "2026-01-01T12:00:00Z"
 
 
-async def eventually(check: Callable[[], Awaitable[bool]], *, seconds: float = 30.0) -> None:
+async def eventually(check: Callable[[], Awaitable[bool]], *, seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not await check():
         assert time.monotonic() < deadline, f"not so after {seconds} s"

@@ -52,7 +52,7 @@ class RecordingClient:
         assert not self.ended.is_set(), "Triton has freed what this look needs"
         return self.left
 
-    def wait(self, seconds: float = 5.0) -> None:
+    def wait(self, seconds: float = 60.0) -> None:
         """Returns when the client was answered for the last time."""
         assert self.ended.wait(seconds), "no last answer"
 

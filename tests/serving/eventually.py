@@ -7,6 +7,8 @@ import time
 from collections.abc import Awaitable, Callable
 
 POLL_SECONDS = 0.02
+PATIENCE_S = 60.0
+"""For what takes moments on a quiet machine; a busy one must not fail a test, and one that passes waits no longer."""
 
 
 async def eventually(condition: Callable[[], bool], within: float, what: str) -> float:

@@ -68,12 +68,12 @@ class Stage:
             stop()
 
     def _pace(self) -> None:
-        assert self.go.wait(5)
+        assert self.go.wait(60)
         time.sleep(0.0001)
 
 
 def eventually(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, what
         time.sleep(0.001)

@@ -117,7 +117,7 @@ def post(url: str, path: str, body: dict[str, Any], model: str = NAME) -> tuple[
     """Status and JSON of one request to the gate's `path`, such as `generate`."""
     request = urllib.request.Request(f"{url}/v2/models/{model}/{path}", json.dumps(body).encode())
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, json.loads(answer.read())
     except urllib.error.HTTPError as error:
         with error:
@@ -143,7 +143,7 @@ class GrpcStream:
         self.cancel()
         self._client.close()
 
-    def text(self, timeout: float = 30) -> str:
+    def text(self, timeout: float = 60) -> str:
         """The text of the next response; raises the error that came in its place."""
         result, error = self.responses.get(timeout=timeout)
         if error is not None:

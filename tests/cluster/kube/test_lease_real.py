@@ -14,7 +14,7 @@ from tests.kube_contract.manifests import eventually
 
 pytestmark = pytest.mark.cluster
 
-TIMES = LeaseTimes(duration=3.0, renew_deadline=2.0, retry_period=0.2)
+TIMES = LeaseTimes(duration=8.0, renew_deadline=6.0, retry_period=0.2)
 
 
 def elector(client: RealKube, namespace: str, identity: str) -> Elector:
@@ -30,7 +30,7 @@ async def stop(task: asyncio.Task[None]) -> None:
 async def test_take_over_at_once_after_a_handover(client: RealKube, namespace: str) -> None:
     first, second = elector(client, namespace, "a"), elector(client, namespace, "b")
     task = asyncio.create_task(first.run())
-    await asyncio.wait_for(first.leading.wait(), 5)
+    await asyncio.wait_for(first.leading.wait(), 60)
     other = asyncio.create_task(second.run())
 
     async def seen() -> bool:
@@ -39,7 +39,7 @@ async def test_take_over_at_once_after_a_handover(client: RealKube, namespace: s
     await eventually(seen)
     started = asyncio.get_running_loop().time()
     await stop(task)
-    await asyncio.wait_for(second.leading.wait(), 5)
+    await asyncio.wait_for(second.leading.wait(), 60)
     assert asyncio.get_running_loop().time() - started < TIMES.duration
     assert not first.is_leader
     lease = await client.get(LEASE, namespace, "operator")
@@ -52,7 +52,7 @@ async def test_take_over_at_once_after_a_handover(client: RealKube, namespace: s
 async def test_take_over_after_a_death(client: RealKube, namespace: str) -> None:
     first, second = elector(client, namespace, "a"), elector(client, namespace, "b")
     task = asyncio.create_task(first.run())
-    await asyncio.wait_for(first.leading.wait(), 5)
+    await asyncio.wait_for(first.leading.wait(), 60)
     lease = await client.get(LEASE, namespace, "operator")
     await stop(task)
     assert lease is not None
@@ -61,6 +61,6 @@ async def test_take_over_after_a_death(client: RealKube, namespace: str) -> None
     await client.replace({**freed, "spec": lease["spec"]})  # as a process that is killed leaves it
     other = asyncio.create_task(second.run())
     started = asyncio.get_running_loop().time()
-    await asyncio.wait_for(second.leading.wait(), 10)
+    await asyncio.wait_for(second.leading.wait(), 60)
     assert asyncio.get_running_loop().time() - started >= TIMES.duration
     await stop(other)

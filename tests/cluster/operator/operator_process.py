@@ -38,7 +38,7 @@ FLEET = "pools: {cpu: {nodeSelector: {no-node: has-this}}}"
 _WRITES = re.compile(r'^llmservice_operator_api_requests_total\{resource="(\w+)",.*verb="(\w+)"\} (\S+)$', re.MULTILINE)
 
 
-def eventually(probe: Callable[[], T], what: str, seconds: float = 30.0) -> T:
+def eventually(probe: Callable[[], T], what: str, seconds: float = 60.0) -> T:
     """What `probe` answers once that is true. Fails after `seconds`."""
     deadline = time.monotonic() + seconds
     while True:

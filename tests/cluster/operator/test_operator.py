@@ -116,7 +116,7 @@ def test_of_two_replicas_one_leads_and_the_other_takes_over(start: Start, apply:
     assert second.writes() == 0
     first.stop(signal.SIGKILL)
     apply(replicas=2)
-    eventually(lambda: len(find("pods").get("items", [])) == 2, "the second works on", 40)
+    eventually(lambda: len(find("pods").get("items", [])) == 2, "the second works on")
     eventually(leads(second), "the second leads")
 
 

@@ -9,7 +9,7 @@ import pytest
 from llmservice.repository.render import Role
 from llmservice.triton.client import TritonClient
 from llmservice.triton.live import set_engine_instances
-from tests.serving.eventually import eventually
+from tests.serving.eventually import PATIENCE_S, eventually
 from tests.serving.paced_service import paced_service
 
 pytestmark = pytest.mark.e2e
@@ -29,4 +29,4 @@ async def test_a_new_file_in_the_version_folder_makes_triton_load_the_weights_ag
             await set_engine_instances(client, service.config(Role.ENGINE), 2)
 
         assert len(service.processes("chat-engine") - {before}) == 2, "both are new: the one there was did not count"
-        await eventually(lambda: before not in service.processes("chat-engine"), 20, "the first process gone")
+        await eventually(lambda: before not in service.processes("chat-engine"), PATIENCE_S, "the first process gone")

@@ -8,15 +8,14 @@ from collections.abc import Iterator
 import aiohttp
 import pytest
 
-from tests.serving.eventually import eventually
+from tests.serving.eventually import PATIENCE_S, eventually
 from tests.serving.paced_service import NAME, PacedService, paced_service
 from tests.serving.streams import GrpcStream
 
 pytestmark = pytest.mark.e2e
 
-LONG = 2000
-"""Tokens of a stream that would run for many seconds."""
-SOON = 5.0
+LONG = 1_000_000
+"""Tokens of a stream that no test sees end."""
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +33,7 @@ async def test_an_http_client_that_hangs_up_frees_its_slot(service: PacedService
         await response.content.readline()
         assert service.held_slots() == 1
 
-    await eventually(lambda: service.held_slots() == 0, SOON, "the slot of a client that hung up")
+    await eventually(lambda: service.held_slots() == 0, PATIENCE_S, "the slot of a client that hung up")
 
 
 async def test_a_grpc_stream_that_is_cancelled_frees_its_slot(service: PacedService) -> None:
@@ -42,7 +41,7 @@ async def test_a_grpc_stream_that_is_cancelled_frees_its_slot(service: PacedServ
         stream.text()
         assert service.held_slots() == 1
 
-    await eventually(lambda: service.held_slots() == 0, SOON, "the slot of a cancelled stream")
+    await eventually(lambda: service.held_slots() == 0, PATIENCE_S, "the slot of a cancelled stream")
 
 
 async def test_a_request_cancelled_before_it_has_a_slot_never_reaches_the_engine() -> None:
@@ -51,17 +50,17 @@ async def test_a_request_cancelled_before_it_has_a_slot_never_reaches_the_engine
         with contextlib.ExitStack() as holders:
             for _ in range(slots):
                 holders.enter_context(GrpcStream(service.server.grpc_address, LONG))
-            await eventually(lambda: service.free_slots() == 0, SOON, "every slot held")
+            await eventually(lambda: service.free_slots() == 0, PATIENCE_S, "every slot held")
             with GrpcStream(service.server.grpc_address, LONG):
                 held = "llm_gate_held_requests"
-                await eventually(lambda: service.metric(held) == 1, SOON, "the late request held in the gate")
+                await eventually(lambda: service.metric(held) == 1, PATIENCE_S, "the late request held in the gate")
 
             await eventually(
                 lambda: service.metric("llm_gate_requests_total", outcome="cancelled") == 1,
-                SOON,
+                PATIENCE_S,
                 "the late request cancelled",
             )
             assert service.metric("llm_gate_queue_seconds_count") == slots, "the late one was never admitted"
             assert service.free_slots() == 0
 
-        await eventually(lambda: service.held_slots() == 0, SOON, "every slot free")
+        await eventually(lambda: service.held_slots() == 0, PATIENCE_S, "every slot free")

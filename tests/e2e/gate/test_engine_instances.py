@@ -10,7 +10,7 @@ from llmservice.repository.render import Role
 from llmservice.triton.client import TritonClient
 from llmservice.triton.live import Outcome, set_engine_instances, set_slots
 from tests.serving.delay_changes import change_delay
-from tests.serving.eventually import eventually
+from tests.serving.eventually import PATIENCE_S, eventually
 from tests.serving.paced_service import paced_service
 from tests.serving.streams import stream_many
 
@@ -26,9 +26,9 @@ async def test_an_instance_is_added_and_removed_under_load_without_loss() -> Non
         async with TritonClient(service.server.grpc_address) as client:
             for _ in range(2):
                 assert (await set_engine_instances(client, config, 2)).outcome is Outcome.APPLIED
-                await eventually(lambda: service.total_slots() == 36, 5, "the slots of two instances")
+                await eventually(lambda: service.total_slots() == 36, PATIENCE_S, "the slots of two instances")
                 assert first in service.processes("chat-engine"), "in place: the first one lives on"
-                await eventually(lambda: service.held_slots() > 18, 5, "requests in both instances")
+                await eventually(lambda: service.held_slots() > 18, PATIENCE_S, "requests in both instances")
 
                 assert (await set_engine_instances(client, config, 1)).outcome is Outcome.APPLIED
                 assert service.total_slots() == 18
@@ -51,16 +51,18 @@ async def test_slots_change_under_load_and_later_instances_and_gates_have_them_t
             for count in (30, 6, 24):
                 change = await set_slots(client, service.config(Role.ENGINE, slots=count))
                 assert change.outcome is Outcome.APPLIED
-                await eventually(lambda: service.metric("llm_gate_slots") == service.total_slots(), 20, "the gauge")
-                await eventually(lambda: service.held_slots() == service.total_slots(), 20, "as many in use")
+                await eventually(
+                    lambda: service.metric("llm_gate_slots") == service.total_slots(), PATIENCE_S, "the gauge"
+                )
+                await eventually(lambda: service.held_slots() == service.total_slots(), PATIENCE_S, "as many in use")
                 assert service.total_slots() == count
             assert service.processes("chat-engine") == before, "nothing was loaded"
 
             await set_engine_instances(client, service.config(Role.ENGINE, slots=24), 2)
             assert before < service.processes("chat-engine"), "in place"
-            await eventually(lambda: service.total_slots() == 48, 20, "the new instance's slots")
+            await eventually(lambda: service.total_slots() == 48, PATIENCE_S, "the new instance's slots")
             assert len(await change_delay(service, 1)) == 1
-            await eventually(lambda: service.held_slots() > 24, 20, "both in use")
+            await eventually(lambda: service.held_slots() > 24, PATIENCE_S, "both in use")
         done.set()
         load = await running
 

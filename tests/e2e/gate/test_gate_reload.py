@@ -9,7 +9,7 @@ import pytest
 
 from llmservice.repository.gate_config import GATE_INSTANCES
 from tests.serving.delay_changes import change_delay
-from tests.serving.eventually import eventually
+from tests.serving.eventually import PATIENCE_S, eventually
 from tests.serving.paced_service import NAME, paced_service
 from tests.serving.streams import GrpcStream, stream_many
 
@@ -34,8 +34,8 @@ async def test_twenty_delay_changes_under_a_thousand_requests_lose_nothing() -> 
         assert load.requests >= REQUESTS
         assert load.whole, load.errors
         assert across.whole, across.errors
-        await eventually(lambda: service.free_slots() == service.total_slots() == 18, 5, "every slot back")
-        await eventually(lambda: len(service.processes(NAME)) == GATE_INSTANCES, 20, "the last old gate gone")
+        await eventually(lambda: service.free_slots() == service.total_slots() == 18, PATIENCE_S, "every slot back")
+        await eventually(lambda: len(service.processes(NAME)) == GATE_INSTANCES, PATIENCE_S, "the last old gate gone")
         assert "Signal (15)" not in service.server.log_tail(1000)
 
 
@@ -50,13 +50,13 @@ async def test_a_live_stream_stays_with_the_old_gate_until_its_end() -> None:
         received = [await asyncio.to_thread(stream.text) for _ in range(100)]
         assert received == [f"t{number} " for number in range(1, 101)]
         stream.cancel()
-        await eventually(lambda: not before & service.processes(NAME), 20, "the old gate gone")
+        await eventually(lambda: not before & service.processes(NAME), PATIENCE_S, "the old gate gone")
 
 
 async def test_an_engine_whose_run_directory_was_deleted_serves_the_next_gate() -> None:
     with paced_service() as service:
         shutil.rmtree(service.place.folder)
-        await eventually(lambda: bool(service.place.instances()), 20, "the engine's socket again")
+        await eventually(lambda: bool(service.place.instances()), PATIENCE_S, "the engine's socket again")
 
         assert len(await change_delay(service, 1)) == 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.serving.eventually import eventually
+from tests.serving.eventually import PATIENCE_S, eventually
 from tests.serving.misuse import BATCHING, misuse
 from tests.serving.paced_service import Pace, paced_service
 
@@ -19,5 +19,5 @@ async def test_a_thousand_random_requests_leave_nothing_behind() -> None:
         assert result.stuck == 0
         assert result.requests == 1000
         assert {"completed", "left", "deadline", "refused"} == result.ends.keys()
-        await eventually(lambda: service.held_slots() == 0, 30, "every slot free")
-        await eventually(lambda: service.metric("llm_gate_held_requests") == 0, 30, "nobody waits")
+        await eventually(lambda: service.held_slots() == 0, PATIENCE_S, "every slot free")
+        await eventually(lambda: service.metric("llm_gate_held_requests") == 0, PATIENCE_S, "nobody waits")

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from tritonclient.utils import InferenceServerException  # type: ignore[import-untyped]
 
-from tests.serving.eventually import eventually
+from tests.serving.eventually import PATIENCE_S, eventually
 from tests.serving.paced_service import Pace, PacedService, paced_service
 from tests.serving.streams import GrpcStream
 
@@ -42,14 +42,14 @@ async def test_levels_and_limits_hold_while_the_engine_is_full(service: PacedSer
             return open_streams.enter_context(GrpcStream(address, ENDLESS, priority_level=level))
 
         low = [stream(2) for _ in range(LOW_INSIDE + 3)]
-        await eventually(lambda: service.metric("llm_gate_held_requests", level="2") == 3, 30, "three wait")
+        await eventually(lambda: service.metric("llm_gate_held_requests", level="2") == 3, PATIENCE_S, "three wait")
         assert service.held_slots() == LOW_INSIDE
 
         with pytest.raises(InferenceServerException, match="Exceeds maximum queue size of priority level 2"):
             stream(2).text()
         high = [stream(1) for _ in range(service.total_slots() - LOW_INSIDE)]
-        await eventually(lambda: answered(high) == 1, 30, "one has the sequence that was kept")
-        await eventually(lambda: service.free_slots() == 0, 30, "the higher level takes every slot")
+        await eventually(lambda: answered(high) == 1, PATIENCE_S, "one has the sequence that was kept")
+        await eventually(lambda: service.free_slots() == 0, PATIENCE_S, "the higher level takes every slot")
         with pytest.raises(InferenceServerException, match=r"Request timeout expired: it waited \d+\.\d s for a slot"):
             stream(1).text()
 
@@ -58,11 +58,15 @@ async def test_levels_and_limits_hold_while_the_engine_is_full(service: PacedSer
                 lambda reason=reason, level=level: (  # type: ignore[misc]
                     service.metric("llm_gate_rejected_total", reason=reason, level=level) == 1
                 ),
-                30,
+                PATIENCE_S,
                 f"a refusal because of {reason}",
             )
-        await eventually(lambda: answered(low) == LOW_INSIDE, 30, "who is inside goes on, whoever came first")
+        await eventually(lambda: answered(low) == LOW_INSIDE, PATIENCE_S, "who is inside goes on, whoever came first")
         counted = "llm_gate_queue_seconds_count"
-        await eventually(lambda: service.metric(counted, level="2") == LOW_INSIDE, 30, "only who had a slot is counted")
-    await eventually(lambda: service.held_slots() == 0, 30, "every slot free")
-    await eventually(lambda: service.metric("llm_gate_requests_total", outcome="rejected") == 2, 30, "two refused")
+        await eventually(
+            lambda: service.metric(counted, level="2") == LOW_INSIDE, PATIENCE_S, "only who had a slot is counted"
+        )
+    await eventually(lambda: service.held_slots() == 0, PATIENCE_S, "every slot free")
+    await eventually(
+        lambda: service.metric("llm_gate_requests_total", outcome="rejected") == 2, PATIENCE_S, "two refused"
+    )

@@ -80,7 +80,7 @@ def test_a_new_gpu_node_ends_the_wait(kube: Kube, new_space: NewSpace, settings:
         assert said in ready["message"]
     finally:
         kube("-n", namespace, "delete", "llm", "--all")
-        eventually(lambda: not first.pods() and not second.pods(), "their pods go", 30)
+        eventually(lambda: not first.pods() and not second.pods(), "their pods go", 60)
         simulated.remove(api, POOL)
 
 
@@ -88,7 +88,7 @@ def test_a_quota_is_named(kube: Kube, new_space: NewSpace, broken_folder: str) -
     namespace = new_space("quota")
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none", "namespace": namespace}}
     kube.apply({**quota, "spec": {"hard": {"pods": "0"}}})
-    eventually(lambda: kube.get("resourcequota", namespace, "none").get("status", {}).get("hard"), "it holds", 30)
+    eventually(lambda: kube.get("resourcequota", namespace, "none").get("status", {}).get("hard"), "it holds", 60)
     fault = Fault("quota", "QuotaExceeded", (), {})
     kube.apply(manifest(fault, namespace, broken_folder))
     service = Service(kube, namespace, "quota")

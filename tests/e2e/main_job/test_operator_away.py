@@ -35,7 +35,7 @@ def test_a_service_deleted_while_it_is_away_takes_its_children_along(
     finally:
         operator.scale(2)
     leader = operator.leader()
-    eventually(lambda: operator.figure(leader, "queue_depth") == 0, "the operator works again", 30)
+    eventually(lambda: operator.figure(leader, "queue_depth") == 0, "the operator works again", 60)
     assert operator.faults(service.namespace) == []
 
 
@@ -55,8 +55,8 @@ def test_an_upgrade_of_it_rolls_nothing_and_writes_nothing(
     operator.install("--set", "podAnnotations.round=second")
     eventually(lambda: not pods & {pod["metadata"]["name"] for pod in operator.pods()}, "its pods are others", 60)
     leader = operator.leader()
-    eventually(lambda: operator.figure(leader, "reconcile_total") >= 1, "it has looked at the services", 30)
-    eventually(lambda: operator.figure(leader, "queue_depth") == 0, "it has looked at all of them", 30)
+    eventually(lambda: operator.figure(leader, "reconcile_total") >= 1, "it has looked at the services", 60)
+    eventually(lambda: operator.figure(leader, "queue_depth") == 0, "it has looked at all of them", 60)
     assert versions(service) == before
 
 
@@ -112,7 +112,7 @@ def idle_service(kube: Kube, namespace: str) -> Service:
     """A service with all its children and a pod that never starts."""
     kube.apply(manifest(IDLE, namespace, ""))
     service = Service(kube, namespace, IDLE.name)
-    eventually(service.pods, "the service has a pod", 30)
+    eventually(service.pods, "the service has a pod", 60)
     return service
 
 

@@ -19,17 +19,17 @@ def service(smollm2: Started) -> Iterator[Service]:
     yield smollm2.service
     smollm2.service.patch({"replicas": 1})
     smollm2.service.wait_serving()
-    eventually(lambda: len(smollm2.service.pods()) == 1, "one pod is left", 30)
+    eventually(lambda: len(smollm2.service.pods()) == 1, "one pod is left", 60)
 
 
 def test_two_replicas_and_back_to_one(service: Service, kube: Kube) -> None:
     kube("-n", service.namespace, "scale", "llm", service.name, "--replicas=2")
     service.wait_serving("2/2")
-    eventually(lambda: len(service.addresses()) == 2, "the Service leads to both", 20)
+    eventually(lambda: len(service.addresses()) == 2, "the Service leads to both", 60)
     assert set(service.addresses()) == {pod["status"]["podIP"] for pod in service.pods()}
     kube("-n", service.namespace, "scale", "llm", service.name, "--replicas=1")
     service.wait_serving("1/1", seconds=60)
-    eventually(lambda: len(service.addresses()) == 1, "the Service leads to the one that stays", 20)
+    eventually(lambda: len(service.addresses()) == 1, "the Service leads to the one that stays", 60)
 
 
 def test_an_autoscaler_reads_the_scale(service: Service, kube: Kube) -> None:
@@ -49,7 +49,7 @@ def test_an_autoscaler_reads_the_scale(service: Service, kube: Kube) -> None:
 
     eventually(lambda: able().get("status") == "True", "the autoscaler reads /scale", 60)
     assert able()["reason"] in {"SucceededGetScale", "ReadyForNewScale"}
-    eventually(lambda: service.manifest()["spec"].get("replicas") == 1, "replicas are seeded for the autoscaler", 20)
+    eventually(lambda: service.manifest()["spec"].get("replicas") == 1, "replicas are seeded for the autoscaler", 60)
     scale = kube("-n", service.namespace, "get", "--raw", scale_path(service))
     assert '"selector":"app.kubernetes.io/instance=smollm2' in scale
     kube("-n", service.namespace, "delete", "hpa", "chat")

@@ -106,7 +106,7 @@ async def ask(server: TritonServer, model: str, text: str = "") -> int:
     return count
 
 
-async def eventually(question: Callable[[], Awaitable[bool]], seconds: float = 20) -> None:
+async def eventually(question: Callable[[], Awaitable[bool]], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not await question():
         assert time.monotonic() < deadline, "it never became true"

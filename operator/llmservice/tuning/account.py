@@ -17,6 +17,7 @@ from llmservice.tuning.performance import Performance
 from llmservice.tuning.propose import Proposal
 from llmservice.tuning.state import DECISIONS_KEPT, PastDecision, State
 from llmservice.tuning.tail import learn_bias, learn_residual
+from llmservice.tuning.trust import steady
 
 SETTLED_WINDOWS: Final = 2.5
 """Windows after a change in which latencies are of both settings."""
@@ -39,13 +40,11 @@ def corrected(state: State, performance: Performance, signals: Signals, now: flo
     here = candidate_of(signals.knobs)
     last = last_change(state.guard)
     settled = last is None or now - last.at > SETTLED_WINDOWS * signals.window_seconds
-    ready = signals.replicas.ready
     rate = signals.arrivals.known
-    if not settled or not rate or ready == 0 or ready != signals.knobs.replicas:
+    if not settled or not rate or not steady(signals):
         return state
-    each = rate / ready
-    queue = signals.queue_depth.known_or(0.0)
-    if each > STEADY * performance.saturation(here) or queue > rate * signals.window_seconds / 4:
+    each = rate / signals.replicas.ready
+    if each > STEADY * performance.saturation(here):
         return state
     learnt = state.learnt
     before = dict(state.foretold)

@@ -23,7 +23,7 @@ from llmservice.tuning.propose import Proposal, propose
 from llmservice.tuning.replicas import Wanted, consolidates, decide_replicas
 from llmservice.tuning.settings import Settings
 from llmservice.tuning.state import State
-from llmservice.tuning.trust import judge
+from llmservice.tuning.trust import judge, steady
 
 ZERO_WINDOWS: Final = 3
 """Windows without any traffic after which the fewest replicas do (dynamo#6985 never came down)."""
@@ -113,7 +113,7 @@ def _modelled(one: Pass, performance: Performance, frozen: str) -> tuple[Decisio
     wanted = _replicas(one, proposal)
     one = replace(one, state=one.state.model_copy(update={"guard": wanted.guard}))
     step = Step()
-    if not frozen and one.state.trial is None:
+    if not frozen and one.state.trial is None and steady(one.signals):
         step = next_step(one.settings, one.state, performance, proposal, one.now, one.lead)
     more = Action(Knob.REPLICAS, supply, wanted.replicas, wanted.reason)
     if wanted.replicas > supply and not _in_place_will_do(one, proposal, step):

@@ -91,8 +91,7 @@ def _need(
     if here.capacity <= 0:
         return Need(0, signals.knobs.replicas)
     up = replicas_for(demand, here.capacity, bounds)
-    held = replicas_for(peak, here.capacity, bounds)
-    down = max(up, held + math.floor(SPARE * held + 0.5))
+    down = max(up, replicas_for((1.0 + SPARE) * peak, here.capacity, bounds))
     return Need(up, down, _panic(here, feasible, signals, signals.arrivals.known_or(0.0), bounds.min_replicas))
 
 

@@ -13,6 +13,11 @@ WARM_UP: Final = 15.0
 """Seconds after which a ready pod is expected to have figures."""
 
 
+BACKLOG: Final = 0.125
+"""Of a window's arrivals, waiting at its end: more than batches that form."""
+LEAST_BACKLOG: Final = 16.0
+
+
 @dataclass(frozen=True)
 class Trust:
     """`pods` replicas speak. `distrust` and `frozen` are in words; empty: none."""
@@ -28,6 +33,13 @@ def judge(signals: Signals) -> Trust:
     fresh = [pod for pod in signals.pods if pod.validity in (Validity.FRESH, Validity.ZERO)]
     speaking = len(fresh) if signals.pods else signals.replicas.ready
     return Trust(speaking, _distrust(signals, len(expected), len(fresh)), _frozen(signals))
+
+
+def steady(signals: Signals) -> bool:
+    """Whether latencies are of these knobs: every replica serves, and no queue is left of what was before."""
+    queue = signals.queue_depth.known_or(0.0)
+    backlog = BACKLOG * signals.arrivals.known_or(0.0) * signals.window_seconds
+    return 0 < signals.replicas.ready == signals.knobs.replicas and queue <= max(LEAST_BACKLOG, backlog)
 
 
 def _distrust(signals: Signals, expected: int, fresh: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from llmservice.tuning.decision import Action, Scope
 from llmservice.tuning.guard import failed
@@ -15,6 +16,10 @@ from llmservice.tuning.settings import Settings
 from llmservice.tuning.state import State
 from llmservice.tuning.tail import factor
 from llmservice.tuning.trial import FAILURES, Stage, Trial, Verdict, watch_all, watch_canary
+from llmservice.tuning.trust import steady
+
+STEADY_LOAD: Final = 0.95
+"""Of saturation, up to which a window says what a setting does."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +61,8 @@ def _all(
     metric = settings.objectives[0].metric if settings.objectives else Metric.LATENCY
     rate = signals.arrivals.known_or(0.0) / max(1, signals.replicas.ready)
     seen = signals.of(metric).mean
-    steady = 0 < rate < 0.95 * performance.saturation(here)
-    foretold = factor(state.learnt.correction(metric.value)) * performance.mean(here, metric, rate) if steady else None
+    tells = steady(signals) and 0 < rate < STEADY_LOAD * performance.saturation(here)
+    foretold = factor(state.learnt.correction(metric.value)) * performance.mean(here, metric, rate) if tells else None
     failing = signals.failures.known_or(0.0) > FAILURES * signals.arrivals.known_or(0.0) > 0
     trial, verdict, why = watch_all(trial, seen.known, foretold, rate * signals.window_seconds, failing, now)
     if verdict is Verdict.GOING:

@@ -13,7 +13,7 @@ BENCH := PYTHONPATH=model_repository:model_repository/gate:model_repository/torc
 export QUICK
 .NOTPARALLEL: bench
 
-.PHONY: bench-tritune help demo test lint unit cluster e2e generate lock vllm bench bench-capacity bench-gate bench-gate-stress bench-greedy bench-operator bench-profile bench-scheduler bench-serving bench-sizes bench-soak bench-vllm clean down setup
+.PHONY: bench-tritune help demo test lint unit cluster e2e generate lock vllm bench bench-capacity bench-gate bench-gate-stress bench-greedy bench-operator bench-profile bench-scheduler bench-serving bench-sizes bench-soak bench-vllm bench-tuner-cost clean down setup
 
 help: ## Explain each target
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)

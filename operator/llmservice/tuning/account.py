@@ -16,7 +16,7 @@ from llmservice.tuning.model import candidate_of
 from llmservice.tuning.performance import Performance
 from llmservice.tuning.propose import Proposal
 from llmservice.tuning.state import DECISIONS_KEPT, PastDecision, State
-from llmservice.tuning.tail import learn_bias, learn_residual
+from llmservice.tuning.tail import learn_bias
 from llmservice.tuning.trust import steady
 
 SETTLED_WINDOWS: Final = 2.5
@@ -47,23 +47,13 @@ def corrected(state: State, performance: Performance, signals: Signals, now: flo
     if each > STEADY * performance.saturation(here):
         return state
     learnt = state.learnt
-    before = dict(state.foretold)
     for metric in Metric:
         correction, seen = learnt.correction(metric.value), signals.of(metric)
         if seen.mean.known is None:
             continue
         found = learn_bias(correction, seen.mean.known, performance.mean(here, metric, each), seen.mean.samples)
-        predicted = before.get(metric.value)
-        if predicted is not None and seen.p99.known is not None and not seen.edges:
-            found = learn_residual(found, seen.p99.known, predicted)
         learnt = learnt.corrected(found)
     return state.model_copy(update={"learnt": learnt})
-
-
-def foretold(state: State, proposal: Proposal) -> State:
-    """The memory, with what is predicted for the next window."""
-    told = tuple((one.metric.value, one.seconds) for one in proposal.predictions if one.quantile == 0.99)
-    return state.model_copy(update={"foretold": told})
 
 
 def explained(decision: Decision, signals: Signals, proposal: Proposal) -> Decision:

@@ -31,7 +31,13 @@ def hold(settings: Settings, signals: Signals, state: State, now: float, why: st
     state = state.model_copy(
         update={
             "guard": state.guard.model_copy(
-                update={"untrusted_since": since, "fewer_since": None, "far_fewer_since": None, "zero_windows": 0}
+                update={
+                    "untrusted_since": since,
+                    "fewer_since": None,
+                    "far_fewer_since": None,
+                    "barely_since": None,
+                    "zero_windows": 0,
+                }
             )
         }
     )

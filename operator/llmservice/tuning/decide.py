@@ -20,7 +20,7 @@ from llmservice.tuning.measured import Signals, UnderWay
 from llmservice.tuning.model import candidate_of, model_of
 from llmservice.tuning.performance import Performance
 from llmservice.tuning.propose import Proposal, propose
-from llmservice.tuning.replicas import Wanted, consolidates, decide_replicas
+from llmservice.tuning.replicas import BARELY_SECONDS, Wanted, consolidates, decide_replicas
 from llmservice.tuning.settings import Settings
 from llmservice.tuning.state import State
 from llmservice.tuning.trust import judge, steady
@@ -106,7 +106,6 @@ def _idle(one: Pass) -> tuple[Decision, State] | None:
 def _modelled(one: Pass, performance: Performance, frozen: str) -> tuple[Decision, State]:
     here = candidate_of(one.signals.knobs)
     proposal = propose(performance, one.state.learnt, one.state.guard, one.settings, one.signals, here, one.horizon)
-    one = replace(one, state=account.foretold(one.state, proposal))
     if any(way is not UnderWay.LIVE_CHANGE for way in one.signals.under_way):
         return _hold(one, proposal, f"Knobs stay: {frozen}.")
     supply = one.signals.knobs.replicas
@@ -158,7 +157,10 @@ def _replicas(one: Pass, proposal: Proposal) -> Wanted:
     room = None if free is None else max(0, int(free) // each - len(signals.replicas.pending))
     bounds = replace(bounds, min_replicas=max(1, bounds.min_replicas))
     wanted = decide_replicas(one.state.guard, need, supply, bounds, one.now, one.lead, veto, room)
-    if wanted.replicas < supply and not consolidates(proposal.rate, proposal.here.capacity, supply, wanted.replicas):
+    since = one.state.guard.barely_since
+    long = since is not None and one.now >= since + BARELY_SECONDS
+    capacity = proposal.here.capacity
+    if wanted.replicas < supply and not consolidates(proposal.rate, capacity, supply, wanted.replicas, long=long):
         return Wanted(supply, wanted.guard, "fewer replicas would be too full at the rate of now")
     return wanted
 

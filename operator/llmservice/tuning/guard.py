@@ -51,6 +51,8 @@ class Guard(Memory):
     """Since when fewer replicas would have been enough."""
     far_fewer_since: float | None = None
     """Likewise, by far."""
+    barely_since: float | None = None
+    """Since when fewer would have been just enough, with nothing to spare."""
     more_windows: int = 0
     """Windows in a row in which more replicas were needed."""
     zero_windows: int = 0
@@ -72,6 +74,7 @@ def repaired(guard: Guard, now: float) -> Guard:
             "frozen_until": min(guard.frozen_until, now + FREEZE),
             "fewer_since": None if guard.fewer_since is None else min(guard.fewer_since, now),
             "far_fewer_since": None if guard.far_fewer_since is None else min(guard.far_fewer_since, now),
+            "barely_since": None if guard.barely_since is None else min(guard.barely_since, now),
             "untrusted_since": None if guard.untrusted_since is None else min(guard.untrusted_since, now),
         }
     )

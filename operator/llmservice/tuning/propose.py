@@ -77,7 +77,10 @@ def propose(
             Infeasible(one, f"a request alone takes {_ms(seconds)}, and {one.words} is asked for")
             for one, seconds in cannot
         ),
-        predictions=tuple(_predict(performance, learnt, one, here, rate / ready) for one in settings.objectives),
+        predictions=tuple(
+            _predict(performance, learnt, one, here, rate / ready, rate * signals.window_seconds)
+            for one in settings.objectives
+        ),
         limiting=_limiting(performance, now_option, cannot=bool(cannot and not feasible)),
         headroom=1.0 - rate / capacity if capacity > 0 else -1.0,
     )
@@ -89,10 +92,11 @@ def _need(
     """Replicas that hold the demand, and those that would have held the highest demand lately with some to spare."""
     bounds = replace(settings.bounds, min_replicas=max(1, settings.bounds.min_replicas), max_replicas=10**6)
     if here.capacity <= 0:
-        return Need(0, signals.knobs.replicas)
+        return Need(0, signals.knobs.replicas, signals.knobs.replicas)
     up = replicas_for(demand, here.capacity, bounds)
     down = max(up, replicas_for((1.0 + SPARE) * peak, here.capacity, bounds))
-    return Need(up, down, _panic(here, feasible, signals, signals.arrivals.known_or(0.0), bounds.min_replicas))
+    barely = max(up, replicas_for(peak, here.capacity, bounds))
+    return Need(up, down, barely, _panic(here, feasible, signals, signals.arrivals.known_or(0.0), bounds.min_replicas))
 
 
 def _panic(here: Option, feasible: tuple[Objective, ...], signals: Signals, rate: float, least: int) -> int:
@@ -112,12 +116,31 @@ def _panic(here: Option, feasible: tuple[Objective, ...], signals: Signals, rate
 
 
 def _predict(
-    performance: Performance, learnt: Learnt, objective: Objective, here: Candidate, rate: float
+    performance: Performance, learnt: Learnt, objective: Objective, here: Candidate, rate: float, requests: float
 ) -> Prediction:
+    """The quantile at `rate` of a replica, and its bound for a window of `requests` over all replicas.
+
+    Requests that are inside together are slow together, so that they count as one (Little's law says how many).
+    """
     seconds = performance.quantile(here, objective.metric, objective.quantile, rate)
     seconds = min(seconds, 1e6)
-    upper = seconds * upper_factor(learnt.correction(objective.metric.value))
+    correction = learnt.correction(objective.metric.value)
+    lower = performance.quantile(here, objective.metric, 0.9 if objective.quantile > 0.9 else 0.5, rate)
+    inside = max(1.0, rate * performance.mean(here, objective.metric, rate))
+    upper = seconds * upper_factor(correction, _noise(objective.quantile, seconds, lower, requests / min(inside, 1e9)))
     return Prediction(objective.metric, objective.quantile, seconds, upper)
+
+
+def _noise(quantile: float, seconds: float, lower: float, independent: float) -> float:
+    """Standard deviation of the logarithm of a quantile measured on so many independent requests.
+
+    The share above it has the relative deviation sqrt(1 / (n (1 - q))), and a tail that falls exponentially between
+    the lower quantile (0.9, or the median) and this one turns that into seconds.
+    """
+    if not 0 < lower < seconds:
+        return 0.0
+    tail = math.log(seconds / lower) / math.log((0.1 if quantile > 0.9 else 0.5) / (1.0 - quantile))
+    return tail * math.sqrt(1.0 / max(1.0, independent * (1.0 - quantile)))
 
 
 def _limiting(performance: Performance, here: Option, *, cannot: bool) -> Resource:

@@ -19,11 +19,14 @@ FEWER_SECONDS: Final = 1800.0
 FAR_FEWER: Final = 0.35
 FAR_FEWER_SECONDS: Final = 600.0
 """... or so many, for so much shorter."""
+BARELY_SECONDS: Final = 3600.0
+"""For so long without a change, replicas go though nothing would be left to spare: a load that steady needs none."""
+BARELY_CONSOLIDATED: Final = 0.96
 CONSOLIDATED: Final = 0.9
 """Most of a replica's capacity in use after one was removed, by the rate of now (dynamo#9294: a fixed threshold without
 this check flaps between one and two under constant load)."""
 BIG_STEP: Final = 1.3
-CONSOLIDATED_FAR: Final = 0.8
+CONSOLIDATED_FAR: Final = 0.88
 STEP_UP: Final = 0.5
 STEP_DOWN: Final = 0.25
 LEAST_STEP: Final = 2
@@ -33,10 +36,14 @@ SMALL: Final = 4
 
 @dataclass(frozen=True)
 class Need:
-    """Replicas by purpose. `up` must be there when the lead time is over; `down` would be enough for as long."""
+    """Replicas by purpose. `up` must be there when the lead time is over; `down` would be enough for as long.
+
+    `barely` would be too, with nothing to spare.
+    """
 
     up: int
     down: int
+    barely: int
     panic: int = 0
     """What this very window's worst part needs; 0: no panic."""
 
@@ -59,7 +66,12 @@ def decide_replicas(
     target = max(need.up, need.panic)
     if target > supply:
         guard = guard.model_copy(
-            update={"fewer_since": None, "far_fewer_since": None, "more_windows": guard.more_windows + 1}
+            update={
+                "fewer_since": None,
+                "far_fewer_since": None,
+                "barely_since": None,
+                "more_windows": guard.more_windows + 1,
+            }
         )
         return _more(guard, need, supply, bounds, now, lead, room)
     guard = guard.model_copy(update={"more_windows": 0})
@@ -86,9 +98,13 @@ def _more(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, lea
 
 
 def _fewer(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, lead: float, veto: str) -> Wanted:
-    target = max(need.down, bounds.min_replicas, 1)
+    barely = max(need.barely, bounds.min_replicas, 1)
+    since = _since(guard.barely_since, now) if barely < supply else None
+    guard = guard.model_copy(update={"barely_since": since})
+    long = since is not None and now >= since + BARELY_SECONDS
+    target = barely if long else max(need.down, bounds.min_replicas, 1)
     surplus = (supply - target) / max(1, supply)
-    enough = surplus >= FEWER - 1e-9 or (supply <= SMALL and target < supply)
+    enough = long or surplus >= FEWER - 1e-9 or (supply <= SMALL and target < supply)
     guard = guard.model_copy(
         update={
             "fewer_since": (guard.fewer_since if guard.fewer_since is not None else now) if enough else None,
@@ -103,7 +119,7 @@ def _fewer(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, le
         return Wanted(supply, guard, f"{target} replicas would do, but {veto}")
     last = last_change(guard, Knob.REPLICAS)
     cooldown = max(lead, LEAST_REPLICA_COOLDOWN)
-    times = [_since(guard.fewer_since, now) + FEWER_SECONDS]
+    times = [now if long else _since(guard.fewer_since, now) + FEWER_SECONDS]
     if guard.far_fewer_since is not None:
         times.append(guard.far_fewer_since + FAR_FEWER_SECONDS)
     ready_at = min(times)
@@ -112,7 +128,7 @@ def _fewer(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, le
     if now < ready_at:
         return Wanted(supply, guard, f"{target} replicas would do, if that lasts", not_before=ready_at)
     step = max(1, math.floor(STEP_DOWN * supply))
-    fewer = guard.model_copy(update={"fewer_since": None, "far_fewer_since": None})
+    fewer = guard.model_copy(update={"fewer_since": None, "far_fewer_since": None, "barely_since": None})
     return Wanted(max(target, supply - step), fewer, f"{target} replicas have been enough for long")
 
 
@@ -120,10 +136,13 @@ def _since(moment: float | None, now: float) -> float:
     return now if moment is None else moment
 
 
-def consolidates(rate: float, capacity: float, supply: int, replicas: int) -> bool:
+def consolidates(rate: float, capacity: float, supply: int, replicas: int, *, long: bool) -> bool:
     """Whether `replicas` instead of `supply` still have room at `rate`: what those that go leave behind is counted.
 
-    The further a replica's load grows by it, the less is known of it there, and the more room is asked for.
+    The further a replica's load grows by it, the less is known of it there, and the more room is asked for, unless the
+    load has been steady for `long`.
     """
+    if long:
+        return rate <= BARELY_CONSOLIDATED * capacity * replicas
     most = CONSOLIDATED if supply <= BIG_STEP * replicas else CONSOLIDATED_FAR
     return rate <= most * capacity * replicas

@@ -44,8 +44,6 @@ class State(Memory):
     asked: Asked | None = None
     last_good: Asked | None = None
     """The last knobs that were proven, or that somebody else set."""
-    foretold: tuple[tuple[str, float], ...] = ()
-    """Quantiles predicted for the window that now ends, by metric, before any bound."""
     decisions: Annotated[tuple[PastDecision, ...], newest(DECISIONS_KEPT)] = ()
 
     @classmethod

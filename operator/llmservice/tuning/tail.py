@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp, log
+from math import exp, log, sqrt
 from typing import Annotated, Final
 
 from llmservice.tuning.memory import Memory, newest
@@ -14,12 +14,15 @@ MOST: Final = log(4.0)
 """A model that is off by more is not corrected but distrusted."""
 RESIDUALS_KEPT: Final = 200
 LEAST_RESIDUALS: Final = 20
-FIRST_SPREAD: Final = 0.2
-COVERAGE: Final = 0.95
+FIRST_SPREAD: Final = 0.1
+SHAPE: Final = 0.025
+"""By what the simulated tail itself is off, relatively, with exact service times."""
+COVERED: Final = 1.645
+"""Standard deviations that 95 % of a normal distribution lie below."""
 
 
 class Correction(Memory):
-    """Of one metric: logarithms of measured over modelled mean, and of measured over predicted quantile by window."""
+    """Of one metric: the logarithm of measured over modelled mean, averaged, and by window what was left of it."""
 
     metric: str
     bias: float = 0.0
@@ -34,16 +37,14 @@ def learn_bias(memory: Correction, measured: float, modelled: float, requests: f
     weight = RATE * min(1.0, requests / ENOUGH)
     weight = max(weight, min(1.0, requests / ENOUGH) / (1.0 + memory.windows))
     miss = max(-2 * MOST, min(2 * MOST, log(measured / modelled)))
+    left = (*memory.residuals, miss - memory.bias)[-RESIDUALS_KEPT:] if memory.windows >= 1 else memory.residuals
     return memory.model_copy(
-        update={"bias": memory.bias + weight * (miss - memory.bias), "windows": memory.windows + weight / RATE}
+        update={
+            "bias": memory.bias + weight * (miss - memory.bias),
+            "windows": memory.windows + weight / RATE,
+            "residuals": left,
+        }
     )
-
-
-def learn_residual(memory: Correction, measured: float, predicted: float) -> Correction:
-    """`memory` after a quantile came out as `measured` that had been `predicted`."""
-    if measured <= 0 or predicted <= 0:
-        return memory
-    return memory.model_copy(update={"residuals": (*memory.residuals, log(measured / predicted))[-RESIDUALS_KEPT:]})
 
 
 def factor(memory: Correction) -> float:
@@ -51,9 +52,13 @@ def factor(memory: Correction) -> float:
     return exp(max(-MOST, min(MOST, memory.bias)))
 
 
-def upper_factor(memory: Correction) -> float:
-    """By what a predicted quantile must be multiplied to hold in 95 % of windows."""
-    if len(memory.residuals) < LEAST_RESIDUALS:
-        return exp(FIRST_SPREAD)
-    ordered = sorted(memory.residuals)
-    return exp(ordered[min(len(ordered) - 1, int(COVERAGE * (len(ordered) + 1)))])
+def upper_factor(memory: Correction, noise: float) -> float:
+    """By what a predicted quantile must be multiplied to hold in 95 % of windows.
+
+    `noise` is what a window's own few requests add; see `propose`. Means vary by what rate and model are off.
+    """
+    spread = FIRST_SPREAD
+    if len(memory.residuals) >= LEAST_RESIDUALS:
+        middle = sum(memory.residuals) / len(memory.residuals)
+        spread = sqrt(sum((one - middle) ** 2 for one in memory.residuals) / len(memory.residuals))
+    return exp(COVERED * sqrt(spread**2 + noise**2 + SHAPE**2))

@@ -46,7 +46,7 @@ $(VLLM_STAMP): requirements/vllm.txt $(STAMP)
 
 lint: setup ## ruff, mypy strict, import-linter, generated files up to date
 	@echo "» lint"
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/mypy model_repository/gate/model.py && $(BIN)/mypy model_repository/torch/model.py && $(BIN)/lint-imports --no-logo
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/mypy model_repository/gate/model.py && $(BIN)/mypy model_repository/torch/model.py && $(BIN)/mypy model_repository/vllm/model.py && $(BIN)/lint-imports --no-logo
 	@$(BIN)/python -m llmservice.api.generate --check && $(BIN)/python -m llmservice.capacity.generate --check
 
 unit: setup ## Pure code, milliseconds each

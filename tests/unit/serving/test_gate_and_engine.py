@@ -40,7 +40,7 @@ def admitting(gate: Gate, clients: list[RecordingClient], max_tokens: int = 3) -
     thread = threading.Thread(target=lambda: gate.admit(requests))
     thread.start()
     yield
-    thread.join(5)
+    thread.join(60)
     assert not thread.is_alive()
 
 
@@ -169,7 +169,7 @@ def test_an_engine_that_stops_finishes_its_sequences_first(stage: Stage) -> None
     eventually(lambda: not server.slots.admits(), "the end of admission")
     stage.go.set()
 
-    stopping.join(5)
+    stopping.join(60)
     client.wait()
 
     assert client.final is not None
@@ -250,7 +250,7 @@ def test_batches_of_two_gates_never_wait_for_each_other(stage: Stage) -> None:
     for client in [client for batch in clients for client in batch]:
         client.wait()
     for thread in threads:
-        thread.join(5)
+        thread.join(60)
 
     assert sorted(len(batch) for batch in stage.engines[0].batches) == [4] * 6
 

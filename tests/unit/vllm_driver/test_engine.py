@@ -125,7 +125,7 @@ def test_vllm_that_died_is_told_also_when_nobody_waits(idle: bool) -> None:
             it.engine.add(request(1))
             it.core.settle()
             it.core.step(r1=DeadError("engine core died"))
-        assert it.woken.wait(10)
+        assert it.woken.wait(60)
         with pytest.raises(EngineLostError, match="engine core died"):
             it.engine.step()
 

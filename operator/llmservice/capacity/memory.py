@@ -34,8 +34,9 @@ SMALL_SHARE: Final = 0.08
 graphs, whose sizes follow the batches that fit."""
 
 CPU_PROCESS_BYTES: Final = 640 * _MIB
-"""Triton, two gates (as while a reload lasts) and the torch engine with their libraries, without weights and cache: of a
-serving SmolLM2 they are 35, 51 and 550 MiB resident (`smaps_rollup`). What a step computes with lies outside the share."""
+"""Triton, two gates (as while a reload lasts) and the torch engine with their libraries, without weights and cache: of
+a serving SmolLM2 they are 35, 51 and 550 MiB resident (`smaps_rollup`). What a step computes with lies outside the
+share."""
 
 BLOCK_TOKENS: Final = 16
 """Tokens in one block of the cache, in the torch engine and by default in vLLM."""

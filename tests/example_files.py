@@ -13,7 +13,7 @@ EXPECTED_WARNINGS: Final[dict[str, set[str]]] = {
     "smollm2-static.yaml": set(),
     "smollm2-none.yaml": set(),
     "smollm2-vllm.yaml": set(),
-    "smollm2-priorities.yaml": {"trap-prefetching-off", "trap-full-queue-uncounted", "trap-priority-generate"},
+    "smollm2-priorities.yaml": set(),
     "llama2-13b-a100.yaml": set(),
     "llama2-13b-vllm-nvidia.yaml": {"idle-driver"},
     "llama2-13b-tensorrtllm.yaml": {"idle-backend"},

@@ -9,11 +9,7 @@ HUB: Final = {"huggingFace": {"repo": "owner/name", "revision": "main"}}
 WARNING_CASES: Final[dict[str, dict[str, Any]]] = {
     "trap-levels-off": {"batching": {"priorities": {"levels": 0, "default": 1}}},
     "trap-max-size-per-level": {"batching": {"priorities": {"levels": 2, "default": 1}, "queue": {"maxSize": 8}}},
-    "trap-prefetching-off": {"batching": {"priorities": {"levels": 1, "default": 1}}},
-    "trap-full-queue-uncounted": {"batching": {"queue": {"maxSize": 8}}},
-    "trap-queue-timeout": {"batching": {"queue": {"timeout": "5s"}}},
     "trap-served-names": {"model": {"servedNames": ["another"]}, "service": {"openAI": {"enabled": False}}},
-    "trap-priority-generate": {"batching": {"priorities": {"levels": 2, "default": 1}}},
     "trap-preferred-sizes": {"batching": {"mode": "Dynamic", "preferredBatchSizes": [4]}},
     "trap-preferred-below-maximum": {"batching": {"mode": "Dynamic", "preferredBatchSizes": [4], "maxSequences": 8}},
     "trap-preserve-ordering": {"batching": {"preserveOrdering": True}},

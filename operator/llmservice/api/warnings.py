@@ -44,15 +44,6 @@ def _check(rule: WarningRule, manifest: Mapping[str, Any]) -> Finding | None:
 
 
 _BATCHING = "object.spec.batching"
-_QUEUE = f"has({_BATCHING}.queue)"
-_LIMITED = (
-    f"({_QUEUE} && (has({_BATCHING}.queue.maxSize) || (has({_BATCHING}.queue.levels) "
-    f"&& {_BATCHING}.queue.levels.exists(l, has(l.maxSize)))))"
-)
-_TIMED = (
-    f"({_QUEUE} && (has({_BATCHING}.queue.timeout) || (has({_BATCHING}.queue.levels) "
-    f"&& {_BATCHING}.queue.levels.exists(l, has(l.timeout)))))"
-)
 _SOURCE = "object.spec.model.source"
 _LEVELS = f"{_BATCHING}.priorities.levels"
 
@@ -66,30 +57,9 @@ TRAPS: Final = (
     WarningRule(
         "trap-max-size-per-level",
         "spec.batching.queue.maxSize",
-        f"{_LEVELS} > 1 && {_QUEUE} && has({_BATCHING}.queue.maxSize)",
-        f'"Triton keeps one queue per level, so up to %d times %d requests may wait: divide queue.maxSize by the '
+        f"{_LEVELS} > 1 && has({_BATCHING}.queue) && has({_BATCHING}.queue.maxSize)",
+        f'"maxSize is of each level, so up to %d times %d requests may wait: divide queue.maxSize by the '
         f'number of levels, or limit levels in queue.levels".format([{_LEVELS}, {_BATCHING}.queue.maxSize])',
-    ),
-    WarningRule(
-        "trap-prefetching-off",
-        "spec.batching.queue",
-        f"{_LEVELS} > 0 || {_LIMITED} || {_TIMED}",
-        "\"priorities and queue limits turn Triton's prefetching off, which costs a little throughput: keep them "
-        'only if you need them"',
-    ),
-    WarningRule(
-        "trap-full-queue-uncounted",
-        "spec.batching.queue.maxSize",
-        _LIMITED,
-        '"Triton answers 503 when the queue is full but does not count it as a failure: watch for 503 at the client '
-        'or gateway"',
-    ),
-    WarningRule(
-        "trap-queue-timeout",
-        "spec.batching.queue.timeout",
-        _TIMED,
-        '"Triton notices expired requests late, only when it forms the next batch: do not rely on the exact timeout; '
-        'clients need a deadline of their own"',
     ),
     WarningRule(
         "trap-served-names",
@@ -97,13 +67,6 @@ TRAPS: Final = (
         "has(object.spec.model.servedNames) && size(object.spec.model.servedNames) > 0 "
         "&& !object.spec.service.openAI.enabled",
         '"only the OpenAI endpoint knows served names, and it is turned off: remove servedNames, or turn it on"',
-    ),
-    WarningRule(
-        "trap-priority-generate",
-        "spec.batching.priorities",
-        f"{_LEVELS} > 1",
-        '"requests to /generate cannot carry a priority, they get the default level: send priorities by the OpenAI '
-        'endpoint, /infer or gRPC"',
     ),
     WarningRule(
         "trap-preferred-sizes",

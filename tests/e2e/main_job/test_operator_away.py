@@ -70,7 +70,7 @@ def test_another_takes_over_when_the_leader_dies(
         kube("-n", NAMESPACE, "delete", "pod", dead, "--grace-period=0", "--force")
         kube.apply(manifest(IDLE, namespace, ""))
         service = Service(kube, namespace, IDLE.name)
-        eventually(service.pods, "the other operator has made the pods", seconds + 10)
+        eventually(service.pods, "the other operator has made the pods", seconds + 60)
         assert operator.leader() != dead
     assert answers.given > 0
     assert answers.failed == []

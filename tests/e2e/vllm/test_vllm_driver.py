@@ -89,9 +89,9 @@ async def test_a_question_is_answered_token_by_token(served: Run) -> None:
 
 async def test_sampling_parameters_reach_vllm(served: Run) -> None:
     seeded = {"text_input": "Once", "max_tokens": 6, "temperature": 1.0, "seed": 7}
-    first, again, other = await asyncio.gather(
-        answer(served, **seeded), answer(served, **seeded), answer(served, **{**seeded, "seed": 8})
-    )
+    # One after the other: the size of a batch changes the last bits, and with them a token now and then.
+    first, again = await answer(served, **seeded), await answer(served, **seeded)
+    other = await answer(served, **{**seeded, "seed": 8})
     assert text(first) == text(again) != text(other)
 
     two = await answer(served, **seeded, n=2)

@@ -38,14 +38,6 @@ class Used(Memory):
         return ServiceTime(self.lines, self.largest_seen, self.identified, self.exact)
 
 
-class UsedTokens(Memory):
-    """Likewise, of an engine with continuous batching."""
-
-    step: float
-    per_sequence: float
-    per_prompt_token: float
-
-
 class Learnt(Memory):
     """What is remembered of a service, whatever its knobs are."""
 

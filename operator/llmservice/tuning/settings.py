@@ -62,7 +62,6 @@ class Costs:
     cold_start: float = 180.0
     """From asking for a replica until it serves."""
     instance_start: float = 10.0
-    gate_reload: float = 1.5
 
 
 @dataclass(frozen=True)

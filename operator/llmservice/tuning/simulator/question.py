@@ -41,7 +41,7 @@ class Question:
             objectives=self.objectives,
             bounds=Bounds(max_delay=self.max_delay, max_instances=instances, max_replicas=self.max_replicas),
             limits=limits_of(self.kind),
-            costs=Costs(self.times.cold_start, self.times.instance_start, self.times.reload),
+            costs=Costs(self.times.cold_start, self.times.instance_start),
             canary=False,
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import importlib
 import threading
@@ -82,12 +83,21 @@ class Core:
 
     def close(self) -> None:
         """Ends the engine's processes and the loop."""
-        self.loop.call_soon_threadsafe(self._llm.shutdown)
+        ending = asyncio.run_coroutine_threadsafe(self._end(), self.loop)
+        with contextlib.suppress(TimeoutError):  # processes that do not end go with their parent
+            ending.result(STOP_SECONDS)
         self._stop()
 
     def _stop(self) -> None:
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(timeout=STOP_SECONDS)
+
+    async def _end(self) -> None:
+        self._llm.shutdown()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
 
     async def _open(self, statistics: Statistics) -> AsyncLLM:
         return AsyncLLM.from_engine_args(self._arguments, stat_loggers=[_stat_logger(statistics)])

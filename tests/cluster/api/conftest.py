@@ -60,7 +60,7 @@ def kubectl() -> Iterator[Kubectl]:
     kubectl = Kubectl(settings.bin / "kubectl", settings.kubeconfig, f"api-tests-{uuid4().hex[:8]}")
     found = kubectl("get", "crd", "llmservices.triton-llm.dev").returncode == 0
     kubectl.must("apply", "--server-side", "--force-conflicts", "-f", str(ROOT / "crds"))
-    kubectl.must("wait", "--for=condition=Established", "crd/llmservices.triton-llm.dev", "--timeout=30s")
+    kubectl.must("wait", "--for=condition=Established", "crd/llmservices.triton-llm.dev", "--timeout=60s")
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": kubectl.namespace}}
     kubectl.must("apply", "-f", "-", document=namespace)
     yield kubectl

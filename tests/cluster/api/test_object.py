@@ -83,7 +83,7 @@ class Twin:
         definition["spec"]["group"] = self.group
         del definition["spec"]["names"]["shortNames"], definition["spec"]["names"]["categories"]
         self.kubectl.must("create", "-f", "-", document=definition)
-        self.kubectl.must("wait", "--for=condition=Established", f"crd/{self.resource}", "--timeout=30s")
+        self.kubectl.must("wait", "--for=condition=Established", f"crd/{self.resource}", "--timeout=60s")
 
     def read(self) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(self.kubectl.must("get", self.resource, self.name, "-o", "json"))

@@ -36,7 +36,7 @@ def refusing() -> Iterator[Kubectl]:
     kubectl = Kubectl(settings.bin / "kubectl", settings.kubeconfig, f"capacity-tests-{uuid4().hex[:8]}")
     found = kubectl("get", "crd", "llmservices.triton-llm.dev").returncode == 0
     kubectl.must("apply", "--server-side", "--force-conflicts", "-f", str(ROOT / CRD))
-    kubectl.must("wait", "--for=condition=Established", "crd/llmservices.triton-llm.dev", "--timeout=30s")
+    kubectl.must("wait", "--for=condition=Established", "crd/llmservices.triton-llm.dev", "--timeout=60s")
     kubectl.must("create", "namespace", kubectl.namespace)
     named = f"{NAME}.{kubectl.namespace}"
     policy, binding = capacity_policy(), capacity_binding()

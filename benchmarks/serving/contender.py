@@ -17,6 +17,8 @@ from benchmarks.serving.driver import encode
 from benchmarks.serving.workload import Answer, Load
 
 VLLM_PYTHON = Path(os.environ.get("VLLM_PYTHON", ROOT / ".venv-vllm" / "bin" / "python"))
+# As the torch engine sets it for itself (llmtorch/__init__.py): all wait alike, whatever else the machine does.
+ENVIRONMENT = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ}
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,13 @@ class Contender:
         self.name = name
         with log.open("w", encoding="utf-8") as errors:
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True, cwd=ROOT
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                cwd=ROOT,
+                env=ENVIRONMENT,
             )
         self._log = log
         self.ready_seconds = float(self._read()["ready"])

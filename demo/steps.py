@@ -22,14 +22,15 @@ class Ports:
 
     http: int
     grpc: int
+    openai: int
 
     @classmethod
     def free(cls) -> Ports:
-        """Two ports that nobody uses now."""
-        with socket.socket() as one, socket.socket() as two:
-            one.bind(("127.0.0.1", 0))
-            two.bind(("127.0.0.1", 0))
-            return cls(one.getsockname()[1], two.getsockname()[1])
+        """Ports that nobody uses now."""
+        with socket.socket() as one, socket.socket() as two, socket.socket() as three:
+            for listener in (one, two, three):
+                listener.bind(("127.0.0.1", 0))
+            return cls(*(listener.getsockname()[1] for listener in (one, two, three)))
 
 
 def install(terminal: Terminal, values: str, take_ownership: bool) -> None:
@@ -60,13 +61,19 @@ def ask(terminal: Terminal) -> None:
     """Streamed answers over HTTP and gRPC."""
     terminal.title("Ask it", "through the Service, streamed token by token")
     ports = Ports.free()
-    forward = f"kubectl -n {NAMESPACE} port-forward service/smollm2 {ports.http}:8000 {ports.grpc}:8001"
+    forward = (
+        f"kubectl -n {NAMESPACE} port-forward service/smollm2 {ports.http}:8000 {ports.grpc}:8001 {ports.openai}:8003"
+    )
     with terminal.background(forward, ready="Forwarding from"):
         body = {"messages": json.dumps([{"role": "user", "content": QUESTION}]), "stream": True, "max_tokens": 32}
         url = f"http://127.0.0.1:{ports.http}/v2/models/smollm2/generate_stream"
         terminal.run(f"curl -sN {url} -d {shlex.quote(json.dumps(body | {'temperature': 0}))} | grep .")
         terminal.note("and with NVIDIA's own gRPC client:")
         terminal.run(f"python examples/clients/stream_grpc.py 127.0.0.1:{ports.grpc} smollm2 {shlex.quote(QUESTION)}")
+        terminal.note("and with any client of OpenAI's API:")
+        chat = {"model": "smollm2", "messages": [{"role": "user", "content": QUESTION}], "temperature": 0}
+        url = f"http://127.0.0.1:{ports.openai}/v1/chat/completions"
+        terminal.run(f"curl -sS {url} -H 'Content-Type: application/json' -d {shlex.quote(json.dumps(chat))}")
 
 
 def retune(terminal: Terminal) -> None:

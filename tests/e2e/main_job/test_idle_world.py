@@ -9,11 +9,13 @@ import pytest
 from tests.e2e.main_job.conftest import Started
 from tests.e2e.main_job.kube import CHILD_KINDS, Kube, Service
 from tests.e2e.main_job.operator_release import ACCOUNT, OperatorRelease
-from tests.e2e.main_job.waiting import eventually, stays
+from tests.e2e.main_job.waiting import eventually, settles, stays
 
 pytestmark = pytest.mark.e2e
 
 SECONDS = 60
+WINDOWS = 65
+"""Seconds in which two windows of signals end."""
 
 
 def test_a_minute_without_a_change_is_a_minute_without_a_write(
@@ -21,6 +23,7 @@ def test_a_minute_without_a_change_is_a_minute_without_a_write(
 ) -> None:
     service = smollm2.service
     eventually(lambda: calm(service), "the figures of earlier load are over", 100)
+    settles(lambda: versions(service), WINDOWS, 240)  # load that just ended shows in the next window
     leader = operator.leader()
     before = operator.writes(leader)
     assert before, "the metrics count no write at all"

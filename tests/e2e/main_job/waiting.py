@@ -29,3 +29,16 @@ def stays(probe: Callable[[], T], seconds: float) -> T:
         now = probe()
         assert now == first, f"changed from {first!r} to {now!r}"
     return first
+
+
+def settles(probe: Callable[[], T], quiet: float, within: float) -> T:
+    """What `probe` answers once it has answered the same for `quiet` seconds. Fails after `within`."""
+    deadline = time.monotonic() + within
+    last, since = probe(), time.monotonic()
+    while time.monotonic() - since < quiet:
+        assert time.monotonic() < deadline, f"not the same for {quiet:.0f} s within {within:.0f} s; last seen: {last!r}"
+        time.sleep(POLL_SECONDS)
+        now = probe()
+        if now != last:
+            last, since = now, time.monotonic()
+    return last

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from llmservice.api.engine import Driver
 from llmservice.api.fleet import FleetDefaults
 from llmservice.api.operations import Objectives, Percentiles
 from llmservice.api.plan import CapacityPlan
@@ -35,7 +36,7 @@ def settings_of(intent: Intent, fleet: FleetDefaults) -> Settings:
         objectives=_promises(objectives),
         bounds=_bounds(service),
         limits=_limits(plan),
-        delay_binds=not adapter_of(service).request_counters and service.spec.engine.driver.value == "Native",
+        delay_binds=service.spec.engine.driver is Driver.NATIVE,
         canary=False,  # a change reaches every replica at once until one pod can have knobs of its own
         model_key=intent.workload.revision,
     )

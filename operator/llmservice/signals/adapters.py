@@ -32,8 +32,6 @@ class Selector:
     who: Who = Who.GATE
     label: str = ""
     value: str = ""
-    scale: float = 1.0
-    """What one unit of the series is in ours."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +63,6 @@ class Adapter:
     waiting: Selector | None = None
     running: Selector | None = None
     kv_usage: Selector | None = None
-    request_counters: bool = False
-    """Whether Triton's `nv_inference_*` durations of the engine mean something. With vLLM they do not (server#8463)."""
 
     def names(self) -> frozenset[str]:
         """Every series it reads, histograms by their `_bucket`, `_sum` and `_count`."""
@@ -76,14 +72,7 @@ class Adapter:
         plain = {selector.name for selector in fixed if selector is not None}
         histograms = (self.latency, self.time_to_first_token, self.per_output_token, self.queue_seconds)
         parts = {f"{one.name}_{part}" for one in histograms if one is not None for part in ("bucket", "sum", "count")}
-        return frozenset(plain | parts | (set(_REQUEST_COUNTERS) if self.request_counters else set()))
-
-
-_REQUEST_COUNTERS: Final = (
-    "nv_inference_request_success",
-    "nv_inference_exec_count",
-    "nv_inference_compute_infer_duration_us",
-)
+        return frozenset(plain | parts)
 
 
 def _outcome(value: str) -> Selector:

@@ -220,9 +220,9 @@ def _quantiles(selector: Selector | None, pods: _All) -> Quantiles:
 
     def at(quantile: float) -> Measured:
         found = percentile(counts, quantile)
-        return MISSING if found is None else Measured.of(found * selector.scale, samples=round(number))
+        return MISSING if found is None else Measured.of(found, samples=round(number))
 
-    return Quantiles(Measured.of(seconds / number * selector.scale, samples=round(number)), at(0.5), at(0.9), at(0.99))
+    return Quantiles(Measured.of(seconds / number, samples=round(number)), at(0.5), at(0.9), at(0.99))
 
 
 def _fullest(adapter: Adapter, pods: _All) -> Measured:

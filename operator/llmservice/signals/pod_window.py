@@ -35,13 +35,13 @@ class PodWindow:
         """Growth of a counter over its series; None where the pod exports none of that name."""
         if not self.has(selector):
             return None
-        return sum(self._growth(points) for _, points in self._series(selector)) * selector.scale
+        return sum(self._growth(points) for _, points in self._series(selector))
 
     def grown_by(self, selector: Selector, label: str) -> dict[str, float]:
         """Growth of a counter by the values of one of its labels, without those that did not grow."""
         grown: dict[str, float] = {}
         for series, points in self._series(selector):
-            more = self._growth(points) * selector.scale
+            more = self._growth(points)
             if more > 0:
                 grown[series.label(label)] = grown.get(series.label(label), 0.0) + more
         return grown
@@ -55,7 +55,7 @@ class PodWindow:
         if look is None or not self.has(selector):
             return None
         found = [_value_at(points, look) for _, points in self._series(selector)]
-        return sum(value for value in found if value is not None) * selector.scale
+        return sum(value for value in found if value is not None)
 
     def mean_level(self, selector: Selector) -> float | None:
         """A gauge's mean over the looks of the window, the largest of its series; None without one."""
@@ -63,7 +63,7 @@ class PodWindow:
         for _, points in self._series(selector):
             inside = [point.value for point in points if self.since < point.at <= self.until]
             if inside:
-                means.append(sum(inside) / len(inside) * selector.scale)
+                means.append(sum(inside) / len(inside))
         return max(means, default=None)
 
     def buckets(self, selector: Selector) -> dict[float, float]:

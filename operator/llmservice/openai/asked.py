@@ -49,7 +49,11 @@ class Asked:
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks, and how long an answer may take at most, in seconds. `client` is empty where nobody has a name."""
+    """Who asks, and how long an answer may take at most, in seconds.
+
+    `client` is the name of the key, empty without keys. It goes before what the body says of itself: whoever has one
+    key would else get more turns by naming more users.
+    """
 
     headers: Mapping[str, str]
     most_seconds: float
@@ -133,7 +137,7 @@ def _asked(
             stream=stream,
             timeout_seconds=min(timeout or caller.most_seconds, caller.most_seconds),
             priority=_header(caller.headers, PRIORITY_HEADER, fields.priority, int, LOWEST_LEVEL),
-            client=caller.client,
+            client=caller.client or fields.who,
             request_id=caller.request_id,
         )
         for text, messages in prompts

@@ -18,10 +18,12 @@ MOST_BIASES: Final = 1024
 MOST_LOGPROBS: Final = 20
 LOWEST_LEVEL: Final = 16
 LONGEST_SECONDS: Final = 86_400.0
+LONGEST_NAME: Final = 256
 
 Count = Annotated[int, Field(ge=1, le=MOST_TOKENS)]
 Penalty = Annotated[float, Field(ge=-2, le=2)]
 Stop = Annotated[str, Field(min_length=1)]
+Name = Annotated[str, Field(max_length=LONGEST_NAME)]
 
 
 class StreamOptions(BaseModel):
@@ -52,6 +54,8 @@ class CommonFields(BaseModel):
         None
     )
     stop: Annotated[list[Stop] | None, Field(max_length=MOST_STOPS)] = None
+    user: Name | None = None
+    safety_identifier: Name | None = None
 
     priority: Annotated[int | None, Field(ge=1, le=LOWEST_LEVEL)] = None
     timeout: Annotated[float | None, Field(gt=0, le=LONGEST_SECONDS)] = None
@@ -61,6 +65,11 @@ class CommonFields(BaseModel):
     repetition_penalty: Annotated[float | None, Field(gt=0, le=100)] = None
     stop_token_ids: Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]] | None, Field(max_length=MOST_STOPS)] = None
     ignore_eos: bool | None = None
+
+    @property
+    def who(self) -> str:
+        """Who asks, by OpenAI's new name of the field or its old one; empty where neither says."""
+        return self.safety_identifier or self.user or ""
 
     def sampling(self) -> dict[str, Any]:
         """The gate's sampling parameters of what was said; what was not keeps the gate's defaults."""

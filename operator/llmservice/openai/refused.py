@@ -38,10 +38,8 @@ COMPLETION: Final[Mapping[str, tuple[tuple[Any, ...], str]]] = {
 }
 """By field: values that change nothing, and why others are refused."""
 
-UNUSED: Final = frozenset(
-    {"user", "safety_identifier", "prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "metadata"}
-)
-"""Who asks, and hints: they change no answer anywhere, so taking them promises nothing."""
+UNUSED: Final = frozenset({"prompt_cache_key", "prompt_cache_retention", "prompt_cache_options", "metadata"})
+"""Hints: they change no answer anywhere, so taking them promises nothing."""
 
 
 def without_refused(body: Mapping[str, Any], refused: Mapping[str, tuple[tuple[Any, ...], str]]) -> dict[str, Any]:

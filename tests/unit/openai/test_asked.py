@@ -39,7 +39,7 @@ NOTHING: list[dict[str, Any]] = [
     {"response_format": {"type": "text"}},
     {"modalities": ["text"], "audio": None},
     {"store": False, "service_tier": "auto", "prediction": None},
-    {"user": "u", "metadata": {"a": "b"}, "safety_identifier": "s", "prompt_cache_key": "k"},
+    {"user": "", "metadata": {"a": "b"}, "safety_identifier": None, "prompt_cache_key": "k"},
     {"stop": None, "seed": None, "n": None, "logit_bias": {}, "stream_options": None, "top_logprobs": None},
 ]
 
@@ -96,6 +96,9 @@ def test_what_there_is_not_is_refused_by_name(body: dict[str, Any]) -> None:
         ({"priority": 0}, "priority"),
         ({"timeout": 0}, "timeout"),
         ({"temprature": 1}, "temprature"),
+        ({"user": 7}, "user"),
+        ({"user": "u" * 257}, "user"),
+        ({"safety_identifier": ["s"]}, "safety_identifier"),
         ({"model": None}, "model"),
     ],
     ids=str,
@@ -153,6 +156,15 @@ def test_a_chat_ends_with_the_context_unless_it_says_before() -> None:
     assert chat(max_tokens=5).generations[0].sampling["max_tokens"] == 5
     assert chat(max_completion_tokens=6).generations[0].sampling["max_tokens"] == 6
     assert completion().generations[0].sampling["max_tokens"] == 16
+
+
+def test_clients_take_turns_by_the_name_of_their_key_else_by_the_user_they_say() -> None:
+    assert chat().generations[0].client == ""
+    assert chat(user="ann").generations[0].client == "ann"
+    assert completion(user="ann", safety_identifier="a-17").generations[0].client == "a-17"
+    with_a_key = Caller({}, most_seconds=600, client="team-a")
+    asked = read_chat({"model": "m", "messages": MESSAGES, "user": "ann"}, with_a_key)
+    assert asked.generations[0].client == "team-a"
 
 
 def test_a_request_cannot_take_longer_than_the_service_lets_it() -> None:

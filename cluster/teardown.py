@@ -52,8 +52,8 @@ def _end_marked(settings: Settings) -> None:
         found = list(processes.marked(settings))
         if not found:
             return
-        for pid, started in found:
-            processes.terminate(pid, started, seconds=1.0)
+        with ThreadPoolExecutor(len(found)) as pool:
+            list(pool.map(lambda process: processes.terminate(process[0], process[1], seconds=1.0), found))
     raise ClusterError(f"processes of the cluster keep coming back: {sorted(pid for pid, _ in found)}")
 
 

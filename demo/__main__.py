@@ -58,7 +58,7 @@ def _embedded_cluster(terminal: Terminal) -> tuple[Terminal, str]:
     terminal.run("python3 -m cluster images load")
     settings = from_environment()
     path = f"{settings.bin}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    reaching = Terminal({"PATH": path, "KUBECONFIG": str(settings.kubeconfig)})
+    reaching = terminal.reaching({"PATH": path, "KUBECONFIG": str(settings.kubeconfig)})
     terminal.run('eval "$(python3 -m cluster env)"')
     reaching.run("kubectl get nodes")
     return reaching, terminal.ask("python3 -m cluster values")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Final
 
 import aiohttp
+
+from llmservice.local.ports import free_ports
 
 PROGRAM: Final = """
 import sys
@@ -55,14 +56,6 @@ def resident_megabytes(pid: int) -> float:
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024 / 1e6
     raise ProcessLookupError(f"process {pid} has no memory: it has ended")
-
-
-def free_port() -> int:
-    """A port of 127.0.0.1 that nobody uses now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @dataclass(frozen=True)
@@ -114,7 +107,7 @@ async def operator_process(
     """Runs the operator on this host for one namespace, with its files and log in `folder`."""
     (folder / "key").write_text(secrets.token_hex(32))
     (folder / "fleet.yaml").write_text(FLEET)
-    port, log = free_port(), folder / f"{namespace}.log"
+    (port,), log = free_ports(1), folder / f"{namespace}.log"
     arguments = [str(kubeconfig), str(folder), namespace, str(port), str(resync_seconds)]
     process = start(arguments, log)
     try:

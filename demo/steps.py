@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
-import socket
 import time
 from dataclasses import dataclass
 
 from demo.terminal import DemoError, Terminal
+from llmservice.local.ports import free_ports
 
 NAMESPACE = "demo"
 SYSTEM_NAMESPACE = "triton-llm"
@@ -27,10 +27,7 @@ class Ports:
     @classmethod
     def free(cls) -> Ports:
         """Ports that nobody uses now."""
-        with socket.socket() as one, socket.socket() as two, socket.socket() as three:
-            for listener in (one, two, three):
-                listener.bind(("127.0.0.1", 0))
-            return cls(*(listener.getsockname()[1] for listener in (one, two, three)))
+        return cls(*free_ports(3))
 
 
 def install(terminal: Terminal, values: str, take_ownership: bool) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import socket
 import subprocess
 import tempfile
 import urllib.error
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from cluster import packages
 from cluster.settings import from_environment
+from llmservice.local.ports import free_ports
 from tests.serving.eventually import eventually
 
 
@@ -73,9 +73,7 @@ class RealPrometheus:
 async def real_prometheus(address: str, **labels: str) -> AsyncIterator[RealPrometheus]:
     """Starts one, and removes it with all it stored."""
     packages.ensure(from_environment(), packages.MONITORING)
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
+    (port,) = free_ports(1)
     prometheus = RealPrometheus(address, labels, Path(tempfile.mkdtemp(prefix="prometheus-")), port)
     try:
         await prometheus.start()

@@ -6,7 +6,6 @@ import contextlib
 import os
 import secrets
 import shutil
-import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +17,8 @@ from llmservice.local.ending import Ending, why_it_ended
 from llmservice.local.errors import LocalError
 from llmservice.local.host import Serving
 from llmservice.local.intent import Intent
-from llmservice.local.tritonserver import TritonServer, free_ports
+from llmservice.local.ports import free_ports, is_free
+from llmservice.local.tritonserver import TritonServer
 from llmservice.repository.write import write_repository
 from llmservice.workload.arguments import RESTRICTED, TOKEN_VARIABLE
 from llmservice.workload.names import TOKEN_HEADER
@@ -44,7 +44,7 @@ class Ports:
         """Free ones for those not given. Raises LocalError for one that is taken."""
         asked = {"--http-port": http, "--grpc-port": grpc, "--metrics-port": metrics, "--openai-port": openai}
         for option, port in asked.items():
-            if port is not None and _taken(port):
+            if port is not None and not is_free(port):
                 raise LocalError(f"{option} {port} is taken: choose another, or leave {option} out for a free one")
         given = [port for port in asked.values() if port is not None]
         if len(set(given)) < len(given):
@@ -149,13 +149,3 @@ class Replica:
             f"--http-restricted-api={restricted}",
             f"--grpc-restricted-protocol={restricted}",
         ]
-
-
-def _taken(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return True
-    return False

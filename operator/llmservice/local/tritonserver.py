@@ -6,20 +6,21 @@ import contextlib
 import http.client
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
 from llmservice.local.installation import Installation, find_installation
+from llmservice.local.ports import free_ports, is_free
 
 LOG_TAIL_LINES = 40
 POLL_SECONDS = 0.05
+PORT_ATTEMPTS = 3
 
 
 class TritonserverError(RuntimeError):
@@ -64,10 +65,8 @@ class TritonServer:
         self._clock = clock
         self._own_log = log is None
         self.log = log or Path(tempfile.mkstemp(prefix="tritonserver-", suffix=".log")[1])
-        chosen = iter(free_ports(3))
-        self.http_port = http_port or next(chosen)
-        self.grpc_port = grpc_port or next(chosen)
-        self.metrics_port = metrics_port or next(chosen)
+        self._asked_ports = (http_port, grpc_port, metrics_port)
+        self._choose_ports()
         self._process: subprocess.Popen[bytes] | None = None
         self._log_file: IO[bytes] | None = None
 
@@ -109,13 +108,20 @@ class TritonServer:
             self.log.unlink(missing_ok=True)
 
     def start(self) -> None:
-        """Starts the process and waits until it is ready."""
-        self.launch()
-        try:
-            self._wait_ready()
-        except BaseException:
-            self.stop()
-            raise
+        """Starts the process and waits until it is ready; once more, where somebody else got a port it had chosen."""
+        for attempt in reversed(range(PORT_ATTEMPTS)):
+            self.launch()
+            try:
+                self._wait_ready()
+                return
+            except TritonserverError:
+                self.stop()
+                if not attempt or not self._lost_a_port():
+                    raise
+                self._choose_ports()
+            except BaseException:
+                self.stop()
+                raise
 
     def launch(self) -> None:
         """Starts the process and returns at once; `ready` tells when it serves."""
@@ -183,6 +189,16 @@ class TritonServer:
         said = [line for line in log.splitlines() if line and line[0] not in "+|"]
         return "\n".join(said[-lines:])
 
+    def _choose_ports(self) -> None:
+        free = free_ports(len(self._asked_ports))
+        ports = (asked or mine for asked, mine in zip(self._asked_ports, free, strict=True))
+        self.http_port, self.grpc_port, self.metrics_port = ports
+
+    def _lost_a_port(self) -> bool:
+        """Whether a port that was chosen here is another's, now that the server has ended."""
+        ports = zip(self._asked_ports, (self.http_port, self.grpc_port, self.metrics_port), strict=True)
+        return any(asked is None and not is_free(port) for asked, port in ports)
+
     def _shm_prefix(self) -> str:
         return f"llmservice_triton_{self.http_port}"
 
@@ -218,16 +234,3 @@ class TritonServer:
             return False
         finally:
             connection.close()
-
-
-def free_ports(count: int) -> list[int]:
-    """Distinct TCP ports of 127.0.0.1 that were free a moment ago."""
-    with contextlib.ExitStack() as stack:
-        return list(_held_ports(stack, count))
-
-
-def _held_ports(stack: contextlib.ExitStack, count: int) -> Iterator[int]:
-    for _ in range(count):
-        held = stack.enter_context(socket.socket())
-        held.bind(("127.0.0.1", 0))
-        yield int(held.getsockname()[1])

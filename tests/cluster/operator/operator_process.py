@@ -6,7 +6,6 @@ import json
 import re
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
+
+from llmservice.local.ports import free_ports
 
 T = TypeVar("T")
 
@@ -63,9 +64,7 @@ class OperatorProcess:
     process: subprocess.Popen[bytes] = field(init=False)
 
     def __post_init__(self) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
+        (self.port,) = free_ports(1)
         key = self.folder / "key"
         if not key.exists():
             key.write_text(secrets.token_hex(32))

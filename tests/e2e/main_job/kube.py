@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import socket
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,18 +59,20 @@ class Kube:
 
     @contextmanager
     def forward(self, namespace: str, target: str, *ports: int) -> Iterator[tuple[int, ...]]:
-        """Free ports of 127.0.0.1 that lead to some ports of `target`, such as service/chat."""
-        local = tuple(_free_port() for _ in ports)
-        pairs = [f"{here}:{there}" for here, there in zip(local, ports, strict=True)]
+        """Ports of 127.0.0.1, of kubectl's own choice, that lead to some ports of `target`, such as service/chat."""
+        pairs = [f":{port}" for port in ports]
         command = self.command("kubectl", "-n", namespace, "port-forward", "--address=127.0.0.1", target, *pairs)
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         assert process.stdout is not None
         with process:
             try:
+                local = []
                 for _ in ports:
                     said = process.stdout.readline()
-                    assert "Forwarding from" in said, f"port-forward to {target}: {said}"
-                yield local
+                    found = re.match(r"Forwarding from 127\.0\.0\.1:(\d+) -> ", said)
+                    assert found, f"port-forward to {target}: {said}"
+                    local.append(int(found[1]))
+                yield tuple(local)
             finally:
                 process.terminate()
 
@@ -147,10 +149,3 @@ def example(name: str) -> Manifest:
     """A manifest of `examples/`."""
     found: Manifest = yaml.safe_load((ROOT / "examples" / f"{name}.yaml").read_text(encoding="utf-8"))
     return found
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port

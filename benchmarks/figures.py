@@ -8,6 +8,7 @@ import platform
 import subprocess
 import time
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Final, Literal
 
@@ -17,27 +18,42 @@ RESULTS: Final = ROOT / "benchmarks" / "results"
 Better = Literal["lower", "higher"]
 
 
+class Size(StrEnum):
+    """How long a benchmark may take: all of it, at most ten minutes, or just once through every part."""
+
+    FULL = "full"
+    QUICK = "quick"
+    SMOKE = "smoke"
+
+
+def size() -> Size:
+    """What `SMOKE=1` or `QUICK=1` ask for. Figures of a smoke run say that it works, and nothing of speed."""
+    return next((one for one in (Size.SMOKE, Size.QUICK) if os.environ.get(one.name, "") not in ("", "0")), Size.FULL)
+
+
 def quick() -> bool:
-    """Whether `QUICK=1` asks for at most ten minutes."""
-    return os.environ.get("QUICK", "") not in ("", "0")
+    """Whether at most ten minutes are asked for."""
+    return size() is not Size.FULL
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured value. `ok` is None where there is no goal."""
+    """One measured value. `ok` is None where there is no goal. What could not be measured has no value but a `why`."""
 
     name: str
-    value: float
+    value: float | None
     unit: str
     goal: float | None
     better: Better
     ok: bool | None
+    why: str = ""
 
     def line(self) -> str:
-        """`FIGURE <name> <value> <unit> goal <goal> ok|short`."""
+        """`FIGURE <name> <value> <unit> goal <goal> ok|short`, and why where there is no value."""
+        value = "-" if self.value is None else f"{self.value:.6g}"
         goal = "-" if self.goal is None else f"{self.goal:g}"
         verdict = "-" if self.ok is None else "ok" if self.ok else "short"
-        return f"FIGURE {self.name} {self.value:.6g} {self.unit} goal {goal} {verdict}"
+        return f"FIGURE {self.name} {value} {self.unit} goal {goal} {verdict}" + (f" ({self.why})" if self.why else "")
 
 
 class Figures:
@@ -51,15 +67,21 @@ class Figures:
     def add(self, name: str, value: float, unit: str, goal: float | None = None, better: Better = "lower") -> Figure:
         """Adds one figure and prints its line. A value equal to the goal is ok. Units and names hold no spaces."""
         ok = None if goal is None else value <= goal if better == "lower" else value >= goal
-        figure = Figure(name.replace(" ", "_"), float(value), unit.replace(" ", "_") or "-", goal, better, ok)
+        return self._tell(Figure(name.replace(" ", "_"), float(value), unit.replace(" ", "_") or "-", goal, better, ok))
+
+    def missing(self, name: str, unit: str, why: str, goal: float | None = None, better: Better = "lower") -> Figure:
+        """Adds a figure that could not be measured: `short`, and `why` in one line."""
+        return self._tell(Figure(name, None, unit, goal, better, ok=False, why=" ".join(why.split())))
+
+    def _tell(self, figure: Figure) -> Figure:
         self.figures.append(figure)
         print(figure.line(), flush=True)
         return figure
 
     def write(self) -> Path:
-        """Writes the JSON file and returns its path."""
+        """Writes the JSON file and returns its path. A smoke run has one of its own."""
         self._results.mkdir(parents=True, exist_ok=True)
-        path = self._results / f"{self._name}.json"
+        path = self._results / f"{self._name}{'-smoke' if size() is Size.SMOKE else ''}.json"
         content = {
             "benchmark": self._name,
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

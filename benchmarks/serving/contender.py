@@ -1,24 +1,28 @@
-"""Contenders: driver processes, all alive at once, that take turns."""
+"""Contenders: all alive at once, they take turns. Each is a process of its own that this one talks to."""
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
-import sys
-import time
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from benchmarks.figures import ROOT
 from benchmarks.serving.driver import encode
 from benchmarks.serving.workload import Answer, Load
 
-VLLM_PYTHON = Path(os.environ.get("VLLM_PYTHON", ROOT / ".venv-vllm" / "bin" / "python"))
-# As the torch engine sets it for itself (llmtorch/__init__.py): all wait alike, whatever else the machine does.
-ENVIRONMENT = {"OMP_WAIT_POLICY": "PASSIVE", **os.environ}
+LOG_LINES = 12
+EXIT_SECONDS = 30
+
+
+class ContenderError(RuntimeError):
+    """A contender did not start, failed, hung, or answered otherwise than asked; the message ends with its log."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +43,38 @@ class Result:
         return self.load.output_tokens / self.seconds
 
 
-class Contender:
-    """A driver in a process of its own. `ready_seconds` is what it took from files to the first load."""
+class Contender(Protocol):
+    """Who runs loads. `ready_seconds` is what it took from files to the first load."""
 
-    def __init__(self, name: str, command: Sequence[str], log: Path) -> None:
-        self.name = name
+    ready_seconds: float
+
+    def run(self, load: Load, limit_seconds: float) -> Result:
+        """Runs the load to its end. Raises `ContenderError`, also when it takes longer than `limit_seconds`."""
+
+    def close(self) -> None:
+        """Ends it."""
+
+
+def checked(name: str, load: Load, answers: Sequence[Answer]) -> Result:
+    """The result of a load whose answers all have the length that was asked for. Raises `ContenderError`."""
+    wrong = [i for i, (job, a) in enumerate(zip(load.jobs, answers, strict=True)) if len(a.times) != job.output_tokens]
+    if wrong:
+        raise ContenderError(f"{name} gave another number of tokens than asked for jobs {wrong[:5]} of {load.name}")
+    return Result(load, tuple(answers))
+
+
+def log_end(log: Path) -> str:
+    """The last lines of a log."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
+    return "\n".join(lines[-LOG_LINES:])
+
+
+class DriverProcess:
+    """A driver that speaks the protocol of `driver.serve`."""
+
+    def __init__(self, name: str, command: Sequence[str], log: Path, start_seconds: float) -> None:
+        self._name = name
+        self._log = log
         with log.open("w", encoding="utf-8") as errors:
             self._process = subprocess.Popen(
                 command,
@@ -52,60 +83,60 @@ class Contender:
                 stderr=errors,
                 text=True,
                 cwd=ROOT,
-                env=ENVIRONMENT,
+                start_new_session=True,  # vLLM's engine is a process of the same group, so that a kill reaches it too
+                env={**os.environ, "VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1"},
             )
-        self._log = log
-        self.ready_seconds = float(self._read()["ready"])
+        try:
+            with self._killed_after(start_seconds):
+                self.ready_seconds = float(self._read()["ready"])
+        except BaseException:
+            self.close()
+            raise
 
-    def run(self, load: Load) -> Result:
-        """Runs the load to its end. Raises `RuntimeError` with the end of the driver's log when it fails."""
+    def run(self, load: Load, limit_seconds: float) -> Result:
+        """See `Contender`."""
         assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(encode(load)) + "\n")
-        self._process.stdin.flush()
-        answers = tuple(Answer(sent, times) for sent, times in self._read()["answers"])
-        short = [
-            i for i, (job, a) in enumerate(zip(load.jobs, answers, strict=True)) if len(a.times) != job.output_tokens
-        ]
-        if short:
-            raise RuntimeError(
-                f"{self.name} gave another number of tokens than asked for jobs {short[:5]} of {load.name}"
-            )
-        return Result(load, answers)
+        with self._killed_after(limit_seconds):
+            with suppress(BrokenPipeError):  # it died between two loads: reading tells how
+                self._process.stdin.write(json.dumps(encode(load)) + "\n")
+                self._process.stdin.flush()
+            answers = [Answer(sent, times) for sent, times in self._read()["answers"]]
+        return checked(self._name, load, answers)
 
     def close(self) -> None:
-        """Ends the process."""
+        """Ends the process; one that does not go by itself is killed."""
         assert self._process.stdin is not None
-        self._process.stdin.close()
+        assert self._process.stdout is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=EXIT_SECONDS)
+        self._kill()
+        self._process.wait()
+        self._process.stdout.close()
+
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    @contextmanager
+    def _killed_after(self, seconds: float) -> Iterator[None]:
+        """A process that hangs says nothing: killed, it at least ends its output."""
+        timer = threading.Timer(seconds, self._kill)
+        timer.daemon = True
+        timer.start()
         try:
-            self._process.wait(timeout=30)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            yield
+        finally:
+            timer.cancel()
 
     def _read(self) -> dict[str, Any]:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            self._process.wait()
-            end = self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
-            raise RuntimeError(f"{self.name} ended with {self._process.returncode}:\n" + "\n".join(end))
+            status = self._process.wait()
+            killed = "was killed, for it took too long or the host had no memory"
+            how = killed if status == -signal.SIGKILL else f"ended with {status}"
+            raise ContenderError(f"{self._name} {how}:\n{log_end(self._log)}")
         message: dict[str, Any] = json.loads(line)
         return message
-
-
-def start(folder: Path, logs: Path, names: Sequence[str]) -> dict[str, Contender]:
-    """Starts the contenders of these names one after the other."""
-    contenders: dict[str, Contender] = {}
-    for name in names:
-        began = time.perf_counter()
-        contenders[name] = Contender(name, command(name, folder), logs / f"{name}.log")
-        print(f"{name} is ready after {time.perf_counter() - began:.1f} s", flush=True)
-    return contenders
-
-
-def command(name: str, folder: Path) -> list[str]:
-    """The command line of a contender's driver."""
-    kind, _, mode = name.partition("-")
-    python = str(VLLM_PYTHON) if kind == "vllm" else sys.executable
-    arguments = [python, "-m", f"benchmarks.serving.{kind}_driver", str(folder)]
-    return [*arguments, mode.capitalize()] if mode else arguments

@@ -1,22 +1,24 @@
-"""The protocol of contenders: a process that gets one load a line and answers with one line of times.
+"""What drivers share: when to send which job, and the protocol of those that are processes of their own.
 
-Needs nothing outside Python, since drivers run in environments of their own. A driver subclasses nothing: it gives
-`serve` a function from a load to its answers.
+Such a process gets one load a line and answers with one line of times. Needs nothing outside Python, since they run in
+environments of their own. A driver subclasses nothing: it gives `serve` a function from a load to its answers.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from benchmarks.serving.workload import Answer, Job, Load
 
 Run = Callable[[Load], list[Answer]]
+Arrived = Callable[[int], None]
 
 
 def serve(prepare: Callable[[], Run]) -> None:
@@ -84,13 +86,43 @@ class Sender:
         """Whether every job was sent and answered."""
         return self._next == len(self._load.jobs) and self._busy == 0
 
-    def wait(self) -> float:
-        """Seconds until the next arrival; 0 when none is awaited."""
+    def wait(self) -> float | None:
+        """Seconds until the next arrival; None when none is awaited."""
         if not self._load.arrivals or self._next == len(self._load.jobs):
-            return 0.0
+            return None
         return max(0.0, self._load.arrivals[self._next] - self.now())
 
     def _is_due(self) -> bool:
         if self._load.arrivals:
             return self._load.arrivals[self._next] <= self.now()
         return self._busy < self._load.streams
+
+
+async def drive(load: Load, ask: Callable[[Job, Arrived], Awaitable[None]]) -> list[Answer]:
+    """Sends the jobs when they are due. `ask` sends one and calls back with the count of tokens whenever some arrived.
+
+    Raises what `ask` raises, with the other requests cancelled.
+    """
+    answers = [Answer(0.0) for _ in load.jobs]
+    sender = Sender(load)
+    wake = asyncio.Event()
+
+    async def one(index: int) -> None:
+        answer = answers[index]
+
+        def arrived(tokens: int) -> None:
+            answer.times += [sender.now()] * tokens
+
+        answer.sent = sender.now()
+        await ask(load.jobs[index], arrived)
+        sender.answered()
+        wake.set()
+
+    async with asyncio.TaskGroup() as group:
+        while not sender.done():
+            for index in sender.due():
+                group.create_task(one(index))
+            wake.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(wake.wait(), sender.wait())
+    return answers

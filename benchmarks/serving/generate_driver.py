@@ -1,7 +1,6 @@
-"""transformers' `generate` over static batches of `streams` jobs: `generate_driver FOLDER`.
+"""transformers' `generate` over static batches of `streams` jobs: `generate_driver FOLDER DTYPE`.
 
-A batch runs until its longest answer is there, and all of its answers come then. In float32 or bfloat16, whichever the
-processor is faster in.
+A batch runs until its longest answer is there, and all of its answers come then.
 """
 
 from __future__ import annotations
@@ -16,14 +15,13 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from benchmarks.serving.driver import Run, serve
 from benchmarks.serving.workload import Answer, Load
-from llmtorch.loader import cpu_dtype
 
 
 def prepare() -> Run:
     """Model and tokenizer of the folder of the command line."""
-    folder = Path(sys.argv[1])
+    folder, dtype = Path(sys.argv[1]), getattr(torch, sys.argv[2])
     tokenizer = AutoTokenizer.from_pretrained(folder, padding_side="left")
-    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=cpu_dtype())
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
     return lambda load: _run(model, tokenizer, load)
 
 

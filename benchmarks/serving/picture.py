@@ -1,4 +1,4 @@
-"""A line chart as SVG, with bands; no library is needed for so little. Pure."""
+"""A line chart with bands and a bar chart with goals, as SVG; no library is needed for so little. Pure."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Literal
 from xml.sax.saxutils import escape
 
 WIDTH, HEIGHT = 640, 400
 LEFT, RIGHT, TOP, BOTTOM = 64, 120, 40, 48
+ROW, NAMES = 26, 320
+OK, SHORT = "#3a7d44", "#d1495b"
 COLOURS = ("#1b6ca8", "#d1495b", "#3a7d44", "#edae49", "#6f4e7c")
 
 
@@ -19,6 +22,48 @@ class Line:
 
     name: str
     points: tuple[tuple[float, Sequence[float]], ...]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """`values` of the passes: the bar goes to their median, a line from least to most."""
+
+    name: str
+    values: Sequence[float]
+    goal: float
+    better: Literal["lower", "higher"]
+
+    @property
+    def colour(self) -> str:
+        """Whether the goal is met."""
+        middle = median(self.values)
+        return OK if (middle <= self.goal if self.better == "lower" else middle >= self.goal) else SHORT
+
+
+def bars(title: str, found: Sequence[Bar]) -> str:
+    """The picture, a row for each; each row has a scale of its own, on which its goal is at the same place."""
+    height = TOP + ROW * max(1, len(found)) + 36
+    goal_x = NAMES + (WIDTH - NAMES - 60) / 2
+
+    def across(bar: Bar, value: float) -> float:
+        return min(WIDTH - 60.0, NAMES + (goal_x - NAMES) * value / bar.goal)
+
+    parts = [_text(12, 22, title, "start", 15)]
+    for row, bar in enumerate(found):
+        y, middle = TOP + ROW * row, median(bar.values)
+        low, high = (across(bar, value) for value in (min(bar.values), max(bar.values)))
+        sign = "≤" if bar.better == "lower" else "≥"
+        parts += [
+            _text(NAMES - 8, y + 15, bar.name, "end", 11),
+            f'<rect x="{NAMES}" y="{y + 4}" width="{across(bar, middle) - NAMES:.1f}" height="{ROW - 10}" '
+            f'fill="{bar.colour}" opacity="0.7"/>',
+            f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{y + 12}" y2="{y + 12}" stroke="#333"/>',
+            _text(WIDTH - 54, y + 15, f"{middle:.2f} ({sign} {bar.goal:g})", "start", 10),
+        ]
+    bottom = TOP + ROW * len(found)
+    parts.append(f'<line x1="{goal_x:.1f}" x2="{goal_x:.1f}" y1="{TOP}" y2="{bottom}" stroke="#333" stroke-width="2"/>')
+    parts.append(_text(goal_x, bottom + 16, "goal", "middle"))
+    return _svg(WIDTH + 40, height, parts)
 
 
 def chart(title: str, x_label: str, lines: Sequence[Line]) -> str:
@@ -47,10 +92,14 @@ def chart(title: str, x_label: str, lines: Sequence[Line]) -> str:
         parts.append(f'<polyline points="{" ".join(middle)}" fill="none" stroke="{colour}" stroke-width="2"/>')
         end_x, end_y = map(float, middle[-1].split(","))
         parts.append(_text(end_x + 8, end_y + 4, line.name, "start", fill=colour))
+    return _svg(WIDTH, HEIGHT, parts)
+
+
+def _svg(width: int, height: int, parts: Sequence[str]) -> str:
     body = "\n".join(parts)
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif">\n'
-        f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>\n{body}\n</svg>\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif">\n'
+        f'<rect width="{width}" height="{height}" fill="white"/>\n{body}\n</svg>\n'
     )
 
 

@@ -1,80 +1,166 @@
-"""Which loads run, by whom, in which order: rounds in which the contenders take turns."""
+"""Which loads run, by whom, in which order, and for how long: passes in which the contenders take turns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Final
 
-from benchmarks.serving.contender import Contender, Result
-from benchmarks.serving.workload import Load, fixed, long_prompts, mixed, open_loop
+from benchmarks.figures import Size
+from benchmarks.serving.contender import Result
+from benchmarks.serving.roster import Roster
+from benchmarks.serving.workload import Load, bursts, fixed, long_prompts, mixed, open_loop, recorded
+from llmservice.tuning.simulator.load import Load as Trace
 
-STREAMS = (1, 4, 16, 32, 64)
-OPEN_SHARE = 0.7  # of what the torch engine gave in the closed loop
+OPEN_SHARE: Final = 0.7
+"""Of what the torch engine gave to 16 streams: the load that arrives by itself."""
+GUESSED_RATE: Final = 100.0
+"""Tokens/s, where nothing was measured yet."""
+RECORDED_REQUESTS: Final = 64
+PASSES: Final = {Size.FULL: 9, Size.QUICK: 3, Size.SMOKE: 1}
+BUDGET_SECONDS: Final = {Size.FULL: 36 * 60.0, Size.QUICK: 9.5 * 60.0, Size.SMOKE: 10 * 60.0}
+"""For everything, starts included. A pass is begun only where its cases still fit."""
+SERVED: Final = ("torch", "vllm", "vllm-triton")
+MODES: Final = ("torch-none", "torch-dynamic", "torch-static", "generate")
 
 
 @dataclass(frozen=True)
 class Case:
-    """One load, as the rounds vary it, and who runs it."""
+    """One load and who runs it. Who is `seldom` takes part in every second pass only, for it takes long.
+
+    A case that is `rest` is left out where there is little time.
+    """
 
     name: str
-    contenders: tuple[str, ...]
     kind: str
     streams: int
+    contenders: tuple[str, ...]
+    seldom: tuple[str, ...] = ()
+    rest: bool = False
 
-    def load(self, round_: int, *, short: bool) -> Load:
-        """The load of a round: of the same shape, with other words, since an engine may remember prefixes."""
-        seed = 100_000 * (round_ + 1) + 1_000 * self.streams
+    def names(self, number: int) -> tuple[str, ...]:
+        """Who runs it in pass `number`, in this order: in turn from either end, so that nobody is always first."""
+        names = self.contenders if number % 2 else (*self.contenders, *self.seldom)
+        return names if number % 4 in (0, 3) else names[::-1]
+
+    def load(self, number: int, size: Size, rate: float, trace: Trace | None = None) -> Load | None:
+        """The load of a pass: always of the same shape, with other words, since an engine may remember prefixes.
+
+        `rate` is tokens/s of the torch engine at 16 streams; None for a trace that is not at hand.
+        """
+        seed = 100_000 * (number + 1) + 1_000 * self.streams
+        smoke = size is Size.SMOKE
+        streams, tokens = (min(2, self.streams), 8) if smoke else (self.streams, 64)
+        jobs = 1 if smoke else 2
+        share = OPEN_SHARE * rate
         if self.kind == "long":
-            return long_prompts(4, 120, 6, 1_000, seed)
-        jobs = 1 if short else 2
-        make = fixed if self.kind == "fixed" else mixed
-        # Lengths that vary need many jobs before two rounds ask for alike amounts.
-        return make(self.streams, jobs if self.kind == "fixed" else 3 * jobs, seed=seed)
+            return long_prompts(2, 16, 1, 200, seed) if smoke else long_prompts(4, 120, 6, 1_000, seed)
+        if self.kind == "mixed":
+            # Lengths that vary need many jobs before two passes ask for alike amounts.
+            return mixed(streams, 2 if smoke else 3, seed=seed)
+        if self.kind == "open":
+            return open_loop(fixed(streams, jobs, tokens, seed=seed), share / tokens, number)
+        if self.kind == "bursts":
+            return bursts(fixed(streams, 2 * jobs, tokens, seed=seed), streams, streams * tokens / share)
+        if self.kind == "recorded":
+            return None if trace is None else _recorded(trace, streams, share, 4 if smoke else RECORDED_REQUESTS, seed)
+        return fixed(streams, max(jobs, 4 // streams), tokens, seed=seed)
 
 
-CASES = (
-    *(Case(f"fixed_{n}", ("torch", "vllm"), "fixed", n) for n in STREAMS if n != 16),
-    Case("fixed_16", ("torch", "vllm", "generate", "torch-none", "torch-dynamic", "torch-static"), "fixed", 16),
-    Case("mixed_16", ("torch", "vllm", "generate", "torch-none", "torch-dynamic", "torch-static"), "mixed", 16),
-    Case("long_prompts", ("torch", "vllm"), "long", 4),
+CASES: Final = (
+    Case("fixed_1", "fixed", 1, ("torch", "vllm")),
+    Case("fixed_16", "fixed", 16, SERVED, seldom=(*MODES, "torch-alone")),
+    Case("fixed_32", "fixed", 32, SERVED),
+    Case("mixed_16", "mixed", 16, ("torch", "vllm"), seldom=MODES),
+    Case("long_prompts", "long", 4, ("torch", "vllm")),
+    Case("open", "open", 16, ("torch", "vllm")),
+    Case("bursts", "bursts", 16, ("torch", "vllm"), rest=True),
+    Case("recorded", "recorded", 16, ("torch", "vllm"), rest=True),
+    Case("fixed_4", "fixed", 4, ("torch", "vllm"), rest=True),
+    Case("fixed_64", "fixed", 64, ("torch", "vllm"), rest=True),
 )
+
+
+def cases(size: Size) -> tuple[Case, ...]:
+    """Those of a size."""
+    return tuple(case for case in CASES if size is not Size.QUICK or not case.rest)
 
 
 @dataclass
 class Rounds:
-    """Results by case and contender, one for each round."""
+    """Results by case and contender, and within by the number of the pass. `skipped` says why a case never ran."""
 
-    results: dict[tuple[str, str], list[Result]] = field(default_factory=dict)
+    results: dict[tuple[str, str], dict[int, Result]] = field(default_factory=dict)
+    skipped: dict[str, str] = field(default_factory=dict)
 
-    def ratios(self, case: str, one: str, other: str) -> list[float]:
-        """Tokens per second of one contender over those of the other, round by round."""
-        pairs = zip(self.results[case, one], self.results[case, other], strict=True)
-        return [a.tokens_per_second / b.tokens_per_second for a, b in pairs]
+    def add(self, case: str, name: str, number: int, result: Result) -> None:
+        """Keeps one."""
+        self.results.setdefault((case, name), {})[number] = result
 
-    def has(self, case: str, *contenders: str) -> bool:
-        """Whether all of them ran the case."""
-        return all((case, contender) in self.results for contender in contenders)
+    def of(self, case: str, name: str) -> list[Result]:
+        """All results of one contender, by pass."""
+        return list(self.results.get((case, name), {}).values())
+
+    def pairs(self, case: str, one: str, other: str) -> list[tuple[Result, Result]]:
+        """Of the passes that both went through."""
+        ours, others = self.results.get((case, one), {}), self.results.get((case, other), {})
+        return [(ours[number], others[number]) for number in sorted(ours.keys() & others.keys())]
+
+    def rate(self) -> float:
+        """Output tokens/s of the torch engine at 16 streams, when it last ran them."""
+        found = self.of("fixed_16", "torch") or self.of("fixed_16", "vllm")
+        return found[-1].tokens_per_second if found else GUESSED_RATE
 
 
-def run(contenders: dict[str, Contender], rounds: int, *, short: bool) -> Iterator[tuple[str, str, Result, Rounds]]:
-    """Runs all cases `rounds` times; every second round in the opposite order. Gives each result as it comes."""
+def run(
+    roster: Roster,
+    size: Size,
+    deadline: float,
+    trace: Trace | None = None,
+    tell: Callable[[str], None] = print,
+    clock: Callable[[], float] = time.monotonic,
+) -> Rounds:
+    """Runs the cases of a size in turns until its passes are done, or one that took long no longer fits.
+
+    `deadline` is on `clock`. The first pass begins every case that it has time to begin.
+    """
     done = Rounds()
-    for name, contender in contenders.items():
-        contender.run(fixed(4, 1, tokens=16, seed=len(name)))  # the first load of a process is slower
-    for round_ in range(rounds):
-        for case in CASES:
-            present = [name for name in case.contenders if name in contenders]
-            for name in present if round_ % 2 == 0 else present[::-1]:
-                load = case.load(round_, short=short)
-                if name == "torch-none":
-                    load = Load(load.name, load.jobs[: max(16, len(load.jobs) // 4)], load.streams)
-                result = contenders[name].run(load)
-                done.results.setdefault((case.name, name), []).append(result)
-                yield case.name, name, result, done
-        torch = done.results["fixed_16", "torch"][-1]
-        rate = OPEN_SHARE * torch.tokens_per_second / 64
-        for name in ("torch", "vllm"):
-            if name in contenders:
-                result = contenders[name].run(open_loop(fixed(16, 2, seed=round_), rate, round_))
-                done.results.setdefault(("open", name), []).append(result)
-                yield "open", name, result, done
+    took: dict[tuple[str, str], float] = {}
+
+    def fit(case: Case, names: list[str]) -> bool:
+        return clock() + sum(took.get((case.name, name), 0.0) for name in names) <= deadline
+
+    for number in range(PASSES[size]):
+        for case in cases(size):
+            names = roster.present(case.names(number))
+            if not fit(case, names):
+                names = [name for name in names if name not in case.seldom]
+            if not fit(case, names):
+                done.skipped.setdefault(case.name, "no time was left for it")
+                continue
+            load = case.load(number, size, done.rate(), trace)
+            if load is None:
+                done.skipped[case.name] = "no trace is at hand"
+                continue
+            for name in names:
+                began = clock()
+                _turn(roster, case, number, load, name, done, tell)
+                took[case.name, name] = clock() - began
+    return done
+
+
+def _turn(
+    roster: Roster, case: Case, number: int, load: Load, name: str, done: Rounds, tell: Callable[[str], None]
+) -> None:
+    # One at a time takes long; so many that all streams wait are enough to see how long they do.
+    asked = Load(load.name, load.jobs[: load.streams], load.streams) if name == "torch-none" else load
+    result = roster.run(name, asked)
+    if result is not None:
+        done.add(case.name, name, number, result)
+        tell(f"{case.name:14} {name:14} {result.tokens_per_second:7.1f} tokens/s in {result.seconds:5.1f} s")
+
+
+def _recorded(trace: Trace, streams: int, rate: float, most: int, seed: int) -> Load:
+    times, prompts, answers = (part[:most].tolist() for part in (trace.times, trace.input_tokens, trace.output_tokens))
+    return recorded(times, prompts, answers, streams, rate, seed)

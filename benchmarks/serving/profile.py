@@ -7,21 +7,18 @@ time: other work on the machine then stretches no figure except through the memo
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.figures import Figures
-from benchmarks.greedy import SMOLLM2
+from benchmarks.model import smollm2
 from benchmarks.serving.workload import Job
 from llmserving.engine import Request, SamplingParameters
-from llmserving.weights import prepare
 from llmtorch.config import ModelConfig
 from llmtorch.engine import TorchEngine
 from llmtorch.loader import choose_dtype
@@ -97,22 +94,21 @@ def main() -> None:
     """Prints the table and the figures."""
     figures = Figures("serving_profile")
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as folder:
-        weights = prepare(SMOLLM2, Path(folder))
-        options = EngineOptions(weights, max_sequences=64, max_length=1024, cache_blocks=1024, threads=1)
-        engine = TorchEngine(options)
-        config = ModelConfig.load(weights)
-        dtype = choose_dtype("auto", config, torch.device("cpu"))
-        bounds = measure_bounds(dtype)
-        layer = config.hidden_size * (config.q_size * 2 + config.kv_size * 2 + 3 * config.intermediate_size)
-        numbers = config.num_layers * layer + config.vocab_size * config.hidden_size
-        figures.add("memory_read", bounds.bytes_per_second / 1e9, "GB/s")
-        figures.add("arithmetic", bounds.flops / 1e9, "GFLOP/s")
-        figures.add("weights_read_at_best", bounds.memory_seconds(numbers * dtype.itemsize) * 1e3, "ms")
-        for batch in BATCHES:
-            figures.add(f"batch_{batch}_arithmetic_at_best", 2 * numbers * batch / bounds.flops * 1e3, "ms")
-            for part, milliseconds in measure(engine, batch).items():
-                figures.add(f"batch_{batch}_{part}", milliseconds, "ms")
+    weights = smollm2()
+    options = EngineOptions(weights, max_sequences=64, max_length=1024, cache_blocks=1024, threads=1)
+    engine = TorchEngine(options)
+    config = ModelConfig.load(weights)
+    dtype = choose_dtype("auto", config, torch.device("cpu"))
+    bounds = measure_bounds(dtype)
+    layer = config.hidden_size * (config.q_size * 2 + config.kv_size * 2 + 3 * config.intermediate_size)
+    numbers = config.num_layers * layer + config.vocab_size * config.hidden_size
+    figures.add("memory_read", bounds.bytes_per_second / 1e9, "GB/s")
+    figures.add("arithmetic", bounds.flops / 1e9, "GFLOP/s")
+    figures.add("weights_read_at_best", bounds.memory_seconds(numbers * dtype.itemsize) * 1e3, "ms")
+    for batch in BATCHES:
+        figures.add(f"batch_{batch}_arithmetic_at_best", 2 * numbers * batch / bounds.flops * 1e3, "ms")
+        for part, milliseconds in measure(engine, batch).items():
+            figures.add(f"batch_{batch}_{part}", milliseconds, "ms")
     figures.write()
 
 

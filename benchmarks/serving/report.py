@@ -1,68 +1,146 @@
-"""Results -> figures with goals, a JSON file of every run, and a picture."""
+"""Results -> figures with goals, a JSON file of every run, and pictures."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Final
 
-import torch
-
-from benchmarks.figures import Figures
-from benchmarks.serving.contender import Contender, Result
-from benchmarks.serving.picture import Line, chart
-from benchmarks.serving.plan import STREAMS, Rounds
+from benchmarks.figures import Better, Figures, Size
+from benchmarks.serving.contender import Result
+from benchmarks.serving.picture import Bar, Line, bars, chart
+from benchmarks.serving.plan import Rounds, cases
+from benchmarks.serving.roster import Roster
 from benchmarks.serving.workload import percentile
-from llmtorch.loader import cpu_dtype
 
-RATIO_GOALS = {
-    ("fixed_1", "torch", "vllm"): 1.0,
-    ("fixed_4", "torch", "vllm"): None,
-    ("fixed_16", "torch", "vllm"): 0.95,
-    ("fixed_32", "torch", "vllm"): 0.95,
-    ("fixed_64", "torch", "vllm"): None,
-    ("mixed_16", "torch", "vllm"): None,
-    ("open", "torch", "vllm"): None,
-    ("fixed_16", "torch", "generate"): 1.0,
-    ("mixed_16", "torch", "generate"): 1.8,
-    ("mixed_16", "torch", "torch-dynamic"): 1.5,
-    ("mixed_16", "torch", "torch-static"): 2.5,
-}
-LATENCY_GOALS = {"fixed_16": 0.25, "mixed_16": 0.6}
+AVX2_GOAL: Final = 5.0
+START_GOAL: Final = 10.0
+SHORT_PROMPT: Final = 100
+"""Tokens; longer ones are those that arrive beside the streams that are watched."""
 
 
-def figures(rounds: Rounds, contenders: dict[str, Contender], out: Figures) -> None:
-    """Adds all figures whose contenders ran."""
-    out.add("torch_engine_start", contenders["torch"].ready_seconds, "s", goal=10)
-    for (case, one, other), goal in RATIO_GOALS.items():
-        if rounds.has(case, one, other):
-            _ratio(out, f"{_word(one)}_over_{_word(other)}_{case}", rounds.ratios(case, one, other), goal)
-    if rounds.has("fixed_16", "torch", "torch-none"):
-        goal = 8.0 if cpu_dtype() is torch.bfloat16 else 5.0  # AVX-512 or AVX2
-        _ratio(out, "continuous_over_none_fixed_16", rounds.ratios("fixed_16", "torch", "torch-none"), goal)
-    for case, goal in LATENCY_GOALS.items():
-        if rounds.has(case, "torch", "torch-none"):
-            ours, none = (_latency(rounds.results[case, name]) for name in ("torch", "torch-none"))
-            _ratio(out, f"p99_latency_continuous_over_none_{case}", _shares(ours, none), goal, better="lower")
-    for name in ("torch", "vllm"):
-        if rounds.has("long_prompts", name):
-            stalls = [_stall(result) for result in rounds.results["long_prompts", name]]
-            _ratio(out, f"decode_stall_{name}", stalls, 3.0 if name == "torch" else None, better="lower")
+def rate(result: Result) -> float:
+    """Output tokens/s."""
+    return result.tokens_per_second
+
+
+def latency_p99(result: Result) -> float:
+    """Seconds that all but one in a hundred whole answers do not exceed."""
+    return percentile([answer.latency for answer in result.answers], 0.99)
+
+
+def first_token_p99(result: Result) -> float:
+    """The same of first tokens."""
+    return percentile([answer.first_token for answer in result.answers], 0.99)
+
+
+def stall(result: Result) -> float:
+    """p99 of the time between tokens over its median, of the streams that decode while long prompts arrive."""
+    pairs = zip(result.answers, result.load.jobs, strict=True)
+    gaps = [gap for answer, job in pairs if job.prompt_tokens < SHORT_PROMPT for gap in answer.gaps()]
+    return percentile(gaps, 0.99) / percentile(gaps, 0.5)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A figure: `measure` of one contender in a case, over that of another where there is one, pass by pass."""
+
+    name: str
+    case: str
+    one: str
+    other: str = ""
+    goal: float | None = None
+    better: Better = "higher"
+    measure: Callable[[Result], float] = rate
+
+    @property
+    def contenders(self) -> tuple[str, ...]:
+        """Whose results it needs."""
+        return (self.one, self.other) if self.other else (self.one,)
+
+    def values(self, rounds: Rounds) -> list[float]:
+        """One for each pass that all of them went through."""
+        if not self.other:
+            return [self.measure(result) for result in rounds.of(self.case, self.one)]
+        pairs = rounds.pairs(self.case, self.one, self.other)
+        return [self.measure(ours) / self.measure(others) for ours, others in pairs]
+
+    def why_missing(self, rounds: Rounds, roster: Roster) -> str:
+        """Why it has no value."""
+        gone = [f"{name}: {roster.absent[name]}" for name in self.contenders if name in roster.absent]
+        return "; ".join(gone) or rounds.skipped.get(self.case) or "no time was left for all of its contenders"
+
+
+def wanted(*, bfloat16: bool) -> tuple[Wanted, ...]:
+    """All figures; `bfloat16` where the processor multiplies in it (AVX-512 BF16, AMX)."""
+    return (
+        *(
+            Wanted(f"torch_over_vllm_fixed_{streams}", f"fixed_{streams}", "torch", "vllm", goal)
+            for streams, goal in ((1, 1.0), (4, None), (16, 0.95), (32, 0.95), (64, None))
+        ),
+        Wanted("torch_over_vllm_mixed_16", "mixed_16", "torch", "vllm"),
+        Wanted("torch_over_generate_fixed_16", "fixed_16", "torch", "generate", 1.0),
+        Wanted("torch_over_generate_mixed_16", "mixed_16", "torch", "generate", 1.8),
+        Wanted("torch_over_alone_fixed_16", "fixed_16", "torch", "torch-alone"),
+        *(
+            Wanted(f"vllm_driver_over_raw_{streams}", f"fixed_{streams}", "vllm-triton", "vllm", 0.97)
+            for streams in (16, 32)
+        ),
+        Wanted("continuous_over_none_fixed_16", "fixed_16", "torch", "torch-none", 8.0 if bfloat16 else AVX2_GOAL),
+        Wanted("continuous_over_dynamic_mixed_16", "mixed_16", "torch", "torch-dynamic", 1.5),
+        Wanted("continuous_over_static_mixed_16", "mixed_16", "torch", "torch-static", 2.5),
+        Wanted(
+            "p99_latency_continuous_over_none_fixed_16", "fixed_16", "torch", "torch-none", 0.25, "lower", latency_p99
+        ),
+        Wanted(
+            "p99_latency_continuous_over_none_mixed_16", "mixed_16", "torch", "torch-none", 0.6, "lower", latency_p99
+        ),
+        Wanted("decode_stall_torch", "long_prompts", "torch", "", 3.0, "lower", stall),
+        Wanted("decode_stall_vllm", "long_prompts", "vllm", "", None, "lower", stall),
+        *(
+            Wanted(f"{word}_p99_torch_over_vllm_{case}", case, "torch", "vllm", None, "lower", measure)
+            for case in ("open", "bursts", "recorded")
+            for word, measure in (("first_token", first_token_p99), ("latency", latency_p99))
+        ),
+    )
+
+
+def figures(rounds: Rounds, roster: Roster, names: Sequence[str], size: Size, out: Figures, *, bfloat16: bool) -> None:
+    """Adds every figure of this size between `names`: its median and spread, or that and why it has none."""
+    if "torch" in names:
+        start = roster.ready_seconds.get("torch")
+        if start is None:
+            out.missing("torch_start", "s", roster.absent["torch"], START_GOAL)
+        else:
+            out.add("torch_start", start, "s", START_GOAL)
+    known = {case.name for case in cases(size)}
+    for one in wanted(bfloat16=bfloat16):
+        if one.case in known and set(one.contenders) <= set(names):
+            _add(one, rounds, roster, out)
+    none, alone = rounds.of("fixed_16", "torch-none"), rounds.of("fixed_1", "vllm")
+    if none and alone:
+        # Whether one at a time is as fast as one can be alone: a slow baseline would flatter the others.
+        out.add("none_over_vllm_alone", median(map(rate, none)) / median(map(rate, alone)), "ratio", 1.0, "higher")
+    for name, seconds in roster.ready_seconds.items():
+        if name != "torch":
+            out.add(f"start_{name}", seconds, "s")
     for (case, name), results in sorted(rounds.results.items()):
-        out.add(f"{name}_{case}", median(result.tokens_per_second for result in results), "tokens/s")
+        out.add(f"{name}_{case}", median(map(rate, results.values())), "tokens/s")
 
 
 def write_runs(rounds: Rounds, path: Path) -> None:
     """Every run: tokens/s, and the percentiles of its latencies in seconds."""
     runs = []
     for (case, name), results in rounds.results.items():
-        for round_, result in enumerate(results):
+        for number, result in results.items():
             latencies = [answer.latency for answer in result.answers]
             firsts = [answer.first_token for answer in result.answers]
             gaps = [gap for answer in result.answers for gap in answer.gaps()] or [0.0]
             shares = {"p50": 0.5, "p99": 0.99}
-            run: dict[str, object] = {"case": case, "contender": name, "round": round_}
+            run: dict[str, object] = {"case": case, "contender": name, "pass": number}
             run["output_tokens_per_second"] = round(result.tokens_per_second, 2)
             for word, values in (("latency", latencies), ("first_token", firsts), ("between_tokens", gaps)):
                 run[word] = {share: round(percentile(values, at), 5) for share, at in shares.items()}
@@ -70,39 +148,33 @@ def write_runs(rounds: Rounds, path: Path) -> None:
     path.write_text(json.dumps(runs, indent=1) + "\n", encoding="utf-8")
 
 
-def write_picture(rounds: Rounds, path: Path) -> None:
-    """Output tokens/s over streams, a line for each contender, the spread of its rounds as a band."""
+def streams_picture(rounds: Rounds) -> str:
+    """Output tokens/s over streams, a line for each contender, the spread of its passes as a band."""
     lines = []
-    for name in ("torch", "vllm"):
-        cases = [(n, f"fixed_{n}") for n in STREAMS if rounds.has(f"fixed_{n}", name)]
-        points = [(n, [r.tokens_per_second for r in rounds.results[case, name]]) for n, case in cases]
+    for name in ("torch", "vllm", "vllm-triton"):
+        found = [(streams, rounds.of(f"fixed_{streams}", name)) for streams in (1, 4, 16, 32, 64)]
+        points = tuple((streams, [rate(result) for result in results]) for streams, results in found if results)
         if points:
-            lines.append(Line(name, tuple(points)))
-    path.write_text(chart("Output tokens per second, 64 tokens in and out", "streams", lines), encoding="utf-8")
+            lines.append(Line(name, points))
+    return chart("Output tokens per second, 64 tokens in and out", "streams", lines)
 
 
-def _ratio(out: Figures, name: str, ratios: Sequence[float], goal: float | None, better: str = "higher") -> None:
-    out.add(name, median(ratios), "ratio", goal=goal, better="higher" if better == "higher" else "lower")
-    if len(ratios) > 1:
-        out.add(f"{name}_lowest", min(ratios), "ratio")
-        out.add(f"{name}_highest", max(ratios), "ratio")
+def ratios_picture(rounds: Rounds, *, bfloat16: bool) -> str:
+    """The ratios that have a goal: medians as bars, the spread of the passes, and the goal."""
+    found = [(one, one.values(rounds)) for one in wanted(bfloat16=bfloat16) if one.other and one.goal is not None]
+    return bars(
+        "Ratios, and the goal of each",
+        [Bar(one.name.replace("_", " "), values, one.goal or 0.0, one.better) for one, values in found if values],
+    )
 
 
-def _latency(results: Iterable[Result]) -> list[float]:
-    return [percentile([answer.latency for answer in result.answers], 0.99) for result in results]
-
-
-def _shares(ours: Sequence[float], others: Sequence[float]) -> list[float]:
-    return [a / b for a, b in zip(ours, others, strict=True)]
-
-
-def _stall(result: Result) -> float:
-    """p99 of the time between tokens over its median, of the streams that decode while long prompts arrive."""
-    watched = [a for a, job in zip(result.answers, result.load.jobs, strict=True) if job.prompt_tokens < 100]
-    gaps = [gap for answer in watched for gap in answer.gaps()]
-    return percentile(gaps, 0.99) / percentile(gaps, 0.5)
-
-
-def _word(name: str) -> str:
-    """The mode stands for the torch engine in figures that compare modes."""
-    return {"torch-dynamic": "dynamic", "torch-static": "static"}.get(name, name)
+def _add(one: Wanted, rounds: Rounds, roster: Roster, out: Figures) -> None:
+    values = one.values(rounds)
+    if not values:
+        if one.goal is not None:
+            out.missing(one.name, "ratio", one.why_missing(rounds, roster), one.goal, one.better)
+        return
+    out.add(one.name, median(values), "ratio", one.goal, one.better)
+    if len(values) > 1:
+        out.add(f"{one.name}_lowest", min(values), "ratio")
+        out.add(f"{one.name}_highest", max(values), "ratio")

@@ -95,6 +95,34 @@ def open_loop(load: Load, requests_per_second: float, seed: int = 0) -> Load:
     return Load(f"{load.name} open", load.jobs, load.streams, tuple(arrivals))
 
 
+def bursts(load: Load, size: int, seconds_between: float) -> Load:
+    """The jobs of `load`, arriving `size` at a time."""
+    arrivals = tuple(index // size * seconds_between for index in range(len(load.jobs)))
+    return Load(f"{load.name} bursts", load.jobs, load.streams, arrivals)
+
+
+def recorded(
+    times: Sequence[float],
+    prompts: Sequence[float],
+    answers: Sequence[float],
+    streams: int,
+    tokens_per_second: float,
+    seed: int = 0,
+) -> Load:
+    """A recorded trace, scaled down: answers to a mean of 64 tokens, and prompts by the same share.
+
+    Its time is stretched so that `tokens_per_second` are asked for. Who is long and who comes when stays as it was.
+    """
+    share = MEAN_TOKENS * len(answers) / sum(answers)
+    jobs = tuple(
+        Job(_bounded(prompt * share), _bounded(answer * share), seed + index)
+        for index, (prompt, answer) in enumerate(zip(prompts, answers, strict=True))
+    )
+    seconds = sum(job.output_tokens for job in jobs) / tokens_per_second
+    pace = seconds / ((times[-1] - times[0]) or 1.0)
+    return Load("recorded", jobs, streams, tuple((time - times[0]) * pace for time in times))
+
+
 def long_prompts(streams: int, answers: int, prompts: int, prompt_tokens: int, seed: int = 0) -> Load:
     """Streams that decode `answers` tokens while `prompts` long prompts arrive one after the other beside them."""
     watched = [Job(8, answers, seed + index) for index in range(streams)]
@@ -112,4 +140,8 @@ def percentile(values: Sequence[float], share: float) -> float:
 def _length(chance: random.Random) -> int:
     """Mean of a log-normal is exp(mu + sigma**2 / 2)."""
     mu = math.log(MEAN_TOKENS) - SIGMA**2 / 2
-    return min(LONGEST, max(SHORTEST, round(chance.lognormvariate(mu, SIGMA))))
+    return _bounded(chance.lognormvariate(mu, SIGMA))
+
+
+def _bounded(tokens: float) -> int:
+    return min(LONGEST, max(SHORTEST, round(tokens)))

@@ -1,17 +1,27 @@
-"""Workloads, the protocol of drivers and the picture of the serving benchmark."""
+"""Workloads, the protocol of drivers and the pictures of the serving benchmark."""
 
 from __future__ import annotations
 
+import asyncio
 from xml.etree import ElementTree
 
 import pytest
 
 from benchmarks.serving.contender import Result
-from benchmarks.serving.driver import Sender, decode, encode
-from benchmarks.serving.picture import Line, chart
-from benchmarks.serving.plan import CASES
+from benchmarks.serving.driver import Arrived, Sender, decode, drive, encode
+from benchmarks.serving.picture import Bar, Line, bars, chart
 from benchmarks.serving.profile import part_of
-from benchmarks.serving.workload import Answer, Job, fixed, long_prompts, mixed, open_loop, percentile
+from benchmarks.serving.workload import (
+    Answer,
+    Job,
+    bursts,
+    fixed,
+    long_prompts,
+    mixed,
+    open_loop,
+    percentile,
+    recorded,
+)
 
 pytestmark = pytest.mark.unit
 
@@ -64,7 +74,7 @@ def test_an_open_loop_sends_at_its_times_whatever_is_answered() -> None:
     assert sender.due() == [0, 1]
     clock.seconds = load.arrivals[2]
     assert sender.due() == [2]
-    assert sender.wait() == 0.0
+    assert sender.wait() is None
 
 
 def test_what_an_answer_tells() -> None:
@@ -80,11 +90,45 @@ def test_a_percentile_is_a_value_that_was_seen() -> None:
     assert percentile([1.0] * 98 + [9.0] * 2, 0.99) == 9.0
 
 
-def test_every_round_of_a_case_has_the_same_shape_and_other_words() -> None:
-    for case in CASES:
-        first, second = (case.load(round_, short=True) for round_ in (0, 1))
-        assert len(first.jobs) == len(second.jobs)
-        assert not {job.prompt() for job in first.jobs} & {job.prompt() for job in second.jobs}
+def test_bursts_come_so_many_at_a_time() -> None:
+    assert bursts(fixed(2, 2), 2, 5.0).arrivals == (0.0, 0.0, 5.0, 5.0)
+
+
+def test_a_recorded_trace_keeps_its_shape_and_asks_for_so_many_tokens_a_second() -> None:
+    load = recorded([7.0, 8.0, 17.0], [1000.0, 4000.0, 10.0], [100.0, 500.0, 120.0], 16, tokens_per_second=24.0)
+    assert [job.output_tokens for job in load.jobs] == [27, 133, 32]
+    assert [job.prompt_tokens for job in load.jobs] == [267, 400, 4]
+    assert load.arrivals == pytest.approx((0.0, 0.8, 8.0))
+
+
+async def test_driving_asks_each_job_once_and_notes_when_tokens_came() -> None:
+    running, most = 0, 0
+
+    async def ask(job: Job, arrived: Arrived) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        for _ in range(job.output_tokens):
+            await asyncio.sleep(0)
+            arrived(1)
+        running -= 1
+
+    answers = await drive(fixed(2, 3, tokens=4), ask)
+    assert [len(answer.times) for answer in answers] == [4] * 6
+    assert most == 2
+    assert all(answer.sent <= answer.times[0] <= answer.times[-1] for answer in answers)
+    assert len(await drive(open_loop(fixed(1, 5, tokens=1), 10_000.0), ask)) == 5
+
+
+async def test_driving_ends_with_the_first_failure() -> None:
+    async def ask(job: Job, arrived: Arrived) -> None:
+        if job.seed == 1:
+            raise ValueError("no memory")
+        await asyncio.Event().wait()
+
+    with pytest.raises(ExceptionGroup) as caught:
+        await drive(fixed(2, 1), ask)
+    assert [str(one) for one in caught.value.exceptions] == ["no memory"]
 
 
 def test_the_picture_is_svg_with_a_line_for_each_contender() -> None:
@@ -92,6 +136,14 @@ def test_the_picture_is_svg_with_a_line_for_each_contender() -> None:
     root = ElementTree.fromstring(svg)
     assert len(root.findall("{http://www.w3.org/2000/svg}polyline")) == 2
     assert "T & U" in "".join(root.itertext())
+
+
+def test_bars_say_whether_a_goal_is_met() -> None:
+    met, missed = Bar("speed", [1.9, 2.1], 2.0, "higher"), Bar("wait", [0.5], 0.25, "lower")
+    assert met.colour != missed.colour
+    root = ElementTree.fromstring(bars("R", [met, missed]))
+    assert {"speed", "2.00 (≥ 2)", "wait", "0.50 (≤ 0.25)"} <= set(root.itertext())
+    ElementTree.fromstring(bars("R", []))
 
 
 @pytest.mark.parametrize(

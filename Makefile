@@ -9,6 +9,8 @@ PYTEST := $(BIN)/pytest -q
 STAMP := $(VENV)/.installed
 VLLM_VENV := .venv-vllm
 VLLM_STAMP := $(VLLM_VENV)/.installed
+S3_VENV := .venv-s3
+S3_STAMP := $(S3_VENV)/.installed
 BENCH := PYTHONPATH=model_repository:model_repository/gate:model_repository/torch:model_repository/vllm $(BIN)/python -m benchmarks
 export QUICK
 export SMOKE
@@ -45,6 +47,12 @@ $(VLLM_STAMP): requirements/vllm.txt $(STAMP)
 	@UV_COMPILE_BYTECODE_TIMEOUT=600 $(BIN)/uv pip install -q -p $(VLLM_VENV) --no-deps --compile-bytecode -r requirements/vllm.txt
 	@touch $@
 
+$(S3_STAMP): requirements/s3.txt $(STAMP)
+	@echo "» installing the tests' S3 server into $(S3_VENV)"
+	@test -x $(S3_VENV)/bin/python || $(BIN)/uv venv -q --python $(BIN)/python $(S3_VENV)
+	@$(BIN)/uv pip install -q -p $(S3_VENV) --no-deps -r requirements/s3.txt
+	@touch $@
+
 lint: setup ## ruff, mypy strict, import-linter, generated files up to date
 	@echo "» lint"
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/mypy model_repository/gate/model.py && $(BIN)/mypy model_repository/torch/model.py && $(BIN)/mypy model_repository/vllm/model.py && $(BIN)/lint-imports --no-logo
@@ -56,7 +64,7 @@ unit: setup ## Pure code, milliseconds each
 cluster: setup ## Against a real API server
 	@echo "» cluster" && $(PYTHON) -m cluster up --tier api && $(PYTEST) -p no:randomly -m cluster tests
 
-e2e: setup vllm ## Real kubelet, real tritonserver, real model
+e2e: setup vllm $(S3_STAMP) ## Real kubelet, real tritonserver, real model
 	@echo "» e2e" && $(PYTHON) -m cluster up && $(PYTEST) -p no:randomly -m e2e tests
 
 generate: setup ## Write generated files: CRD, chart copies, API reference
@@ -111,7 +119,7 @@ bench-sizes: setup ## What is counted: image, CRD, rules with their tests, tests
 
 clean: ## Tear the embedded cluster down and remove everything built in the checkout (the user cache stays)
 	@$(PYTHON) -m cluster down
-	@rm -rf $(VENV) $(VLLM_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
+	@rm -rf $(VENV) $(VLLM_VENV) $(S3_VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist build
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 down: ## Tear the embedded cluster down

@@ -14,3 +14,5 @@ printf '%s\n' numpy nvidia-pytriton | compile requirements/triton.txt --no-deps 
 # vLLM on a CPU, in an environment of its own. Its wheel asks for a torch that is on no public index but is the same
 # one, and a package that it never loads for text for a numpy that tritonserver's Python backend crashes with.
 compile requirements/vllm.txt --group vllm --overrides requirements/vllm-overrides.txt
+# The tests' S3 server, likewise in an environment of its own.
+compile requirements/s3.txt --group s3

@@ -261,6 +261,12 @@ MODEL_CASES: Final = (
         "minio:9000 is not an address",
     ),
     RuleCase(
+        "own-gcs-prefix",
+        _source(gcs={"bucket": "models", "prefix": "llama"}),
+        _source(gcs={"bucket": "models", "prefix": "../llama"}),
+        "leaves its source",
+    ),
+    RuleCase(
         "own-oci-path",
         _source(oci={"reference": "registry.example/m:1", "path": "models"}),
         _source(oci={"reference": "registry.example/m:1", "path": "/models"}),

@@ -18,6 +18,7 @@ WARNING_CASES: Final[dict[str, dict[str, Any]]] = {
     "trap-replicas-and-scaling": {"replicas": 1, "scaling": {"maxReplicas": 2}},
     "trap-unpinned-model": {"model": {"source": HUB}},
     "trap-unpinned-image": {"engine": {"image": "registry.example/triton"}},
+    "trap-cache-unused": {"model": {"cache": {"claimName": "models"}}},
     "idle-backend": {"engine": {"backend": "tensorrtllm", "driver": "Nvidia"}},
     "idle-driver": {"engine": {"backend": "vllm", "driver": "Nvidia"}},
     "idle-canary": {"replicas": 3},
@@ -25,6 +26,5 @@ WARNING_CASES: Final[dict[str, dict[str, Any]]] = {
         "engine": {"backend": "tensorrtllm", "driver": "Nvidia"},
         "kvCache": {"dtype": "fp8_e4m3"},
     },
-    "idle-source-s3": {"model": {"source": {"s3": {"bucket": "models"}}}},
     "idle-tokenizer-path": {"model": {"tokenizer": {"path": "tokenizer"}}},
 }

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated
+from enum import StrEnum
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from llmservice.api.duration import Duration
 from llmservice.api.engine import Backend
 from llmservice.api.operations import Objectives
+from llmservice.api.quantity import parse_quantity
 from llmservice.api.schema import ApiModel
 from llmservice.api.template import PodTemplate
 
@@ -50,6 +52,51 @@ class Pool(ApiModel):
         return self.quota.get(namespace, self.quota.get("*"))
 
 
+class CacheVerify(StrEnum):
+    """When files in the cache are read and compared with their checksums."""
+
+    CHANGED = "Changed"
+    ALWAYS = "Always"
+
+
+class WeightsCache(ApiModel):
+    """Where weights from hubs and buckets are kept, so that each comes once. Empty: each pod fetches for itself."""
+
+    host_path: Annotated[
+        str | None,
+        Field(description="A folder of each node that user 1000 may write; the chart's node DaemonSet makes it."),
+    ] = None
+    claim_name: Annotated[
+        str | None, Field(description="A PersistentVolumeClaim of this name in each service's namespace.")
+    ] = None
+    size_limit: Annotated[
+        str | None,
+        Field(description="What all models may take, as 500Gi. Omitted: the volume. What was used longest ago goes."),
+    ] = None
+    verify: Annotated[
+        CacheVerify,
+        Field(description="Changed: a file that was touched, and all weekly. Always: every file at each start."),
+    ] = CacheVerify.CHANGED
+
+    @property
+    def size_limit_bytes(self) -> int | None:
+        """The limit in bytes; None where there is none."""
+        size = parse_quantity(self.size_limit) if self.size_limit else None
+        return int(size) if size is not None and size >= 1 else None
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        if self.host_path and self.claim_name:
+            raise ValueError("weightsCache has hostPath and claimName: keep one")
+        if self.host_path and (not self.host_path.startswith("/") or self.host_path == "/" or ".." in self.host_path):
+            raise ValueError(
+                f"weightsCache.hostPath {self.host_path!r} is no folder of a node: write one such as /var/cache/llms"
+            )
+        if self.size_limit is not None and not self.size_limit_bytes:
+            raise ValueError(f"weightsCache.sizeLimit {self.size_limit!r} is no size: write one such as 500Gi")
+        return self
+
+
 class PrometheusConnection(ApiModel):
     """Where signals come from. Without a URL the operator reads the pods themselves."""
 
@@ -85,6 +132,7 @@ class FleetDefaults(ApiModel):
         dict[str, str], Field(description="Labels by which the Prometheus operator selects PodMonitors.")
     ] = {}
     network_policy: bool = False
+    weights_cache: WeightsCache = WeightsCache()
     endpoint_drain: Annotated[
         Duration, Field(description="How long a stopping replica still takes requests, while proxies forget it.")
     ] = timedelta(seconds=10)

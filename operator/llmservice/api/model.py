@@ -84,17 +84,34 @@ class PvcSource(ApiModel):
 
 
 class S3Source(ApiModel):
-    """Objects below a prefix of an S3-compatible bucket. Does nothing yet."""
+    """Objects below a prefix of an S3-compatible bucket."""
 
     bucket: Annotated[str, Field(min_length=3, max_length=63, description="The bucket's name.")]
     prefix: Annotated[str, Field(max_length=512, description="Prefix of the objects; empty for the whole bucket.")] = ""
     endpoint: Annotated[str | None, Field(max_length=512, description="Address of the store; omitted: AWS.")] = None
     region: Annotated[str | None, Field(max_length=64, description="Region of the bucket.")] = None
     credentials_secret: Annotated[
-        ObjectName | None, Field(description="Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.")
+        ObjectName | None,
+        Field(
+            description="Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY. Omitted: of the pod's own identity; "
+            "AWS_SKIP_SIGNATURE=true in template.env reads a public bucket."
+        ),
     ] = None
 
     rules = (_relative("own-s3-prefix", "prefix"), _endpoint("own-s3-endpoint"))
+
+
+class GcsSource(ApiModel):
+    """Objects below a prefix of a Google Cloud Storage bucket."""
+
+    bucket: Annotated[str, Field(min_length=3, max_length=222, description="The bucket's name.")]
+    prefix: Annotated[str, Field(max_length=512, description="Prefix of the objects; empty for the whole bucket.")] = ""
+    credentials_secret_ref: Annotated[
+        SecretKeyRef | None,
+        Field(description="A service account's key in JSON. Omitted: of the pod's own identity."),
+    ] = None
+
+    rules = (_relative("own-gcs-prefix", "prefix"),)
 
 
 class OciSource(ApiModel):
@@ -152,18 +169,33 @@ class ModelSource(ApiModel):
     hugging_face: HuggingFaceSource | None = None
     pvc: PvcSource | None = None
     s3: S3Source | None = None
+    gcs: GcsSource | None = None
     oci: OciSource | None = None
     host_path: HostPathSource | None = None
     package: PackageSource | None = None
 
+    @property
+    def is_fetched(self) -> bool:
+        """Whether it comes over a network from a hub or a bucket, and may be kept in a cache."""
+        return bool(self.hugging_face or self.s3 or self.gcs)
+
     rules = (
         Rule(
             code="own-one-source",
-            expression="[has(self.huggingFace), has(self.pvc), has(self.s3), has(self.oci), has(self.hostPath), "
-            "has(self.package)].filter(given, given).size() == 1",
-            message='"a model has exactly one source: keep one of huggingFace, pvc, s3, oci, hostPath, package"',
+            expression="[has(self.huggingFace), has(self.pvc), has(self.s3), has(self.gcs), has(self.oci), "
+            "has(self.hostPath), has(self.package)].filter(given, given).size() == 1",
+            message='"a model has exactly one source: keep one of huggingFace, pvc, s3, gcs, oci, hostPath, package"',
         ),
     )
+
+
+class CacheSpec(ApiModel):
+    """Where fetched weights are kept for the next pod. Only for what comes from a hub or a bucket."""
+
+    claim_name: Annotated[
+        ObjectName,
+        Field(description="A PersistentVolumeClaim of the namespace, ReadWriteMany where replicas share it."),
+    ]
 
 
 class TokenizerSpec(ApiModel):
@@ -196,6 +228,10 @@ class ModelSpec(ApiModel):
         Dtype.AUTO
     )
     tokenizer: TokenizerSpec | None = None
+    cache: Annotated[
+        CacheSpec | None,
+        Field(description="Omitted: the fleet's cache, where it has one, else each pod fetches for itself."),
+    ] = None
 
     rules = (
         Rule(

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from llmservice.api.schema import ApiModel, Rule, with_rules
 
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
-OWNED_PATHS: Final = ("/repository", "/models", "/rendered", "/source", "/dev/shm", "/tmp")  # noqa: S108 - the pod's
+OWNED_PATHS: Final = ("/repository", "/models", "/rendered", "/source", "/cache", "/dev/shm", "/tmp")  # noqa: S108 - the pod's
 """Folders of the pod that are the operator's."""
 _OWNED_LABELS = "['app.kubernetes.io/name', 'app.kubernetes.io/instance', 'app.kubernetes.io/managed-by']"
 

@@ -126,6 +126,12 @@ TRAPS: Final = (
         "|| !object.spec.engine.image.matches('.*(:[A-Za-z0-9_][A-Za-z0-9_.-]*|@sha256:[0-9a-f]+)$'))",
         '"this image may change under its name: write a version tag or a digest"',
     ),
+    WarningRule(
+        "trap-cache-unused",
+        "spec.model.cache",
+        f"has(object.spec.model.cache) && !has({_SOURCE}.huggingFace) && !has({_SOURCE}.s3) && !has({_SOURCE}.gcs)",
+        '"only what a hub or a bucket brings is cached, this source is read where it is: remove cache"',
+    ),
 )
 
 IDLE: Final = (
@@ -156,12 +162,6 @@ IDLE: Final = (
         "spec.kvCache.dtype",
         "object.spec.kvCache.dtype != 'Auto' && object.spec.engine.backend == 'tensorrtllm'",
         '"the cache keeps the type the model computes in, in this version: write kvCache.dtype: Auto"',
-    ),
-    WarningRule(
-        "idle-source-s3",
-        "spec.model.source.s3",
-        f"has({_SOURCE}.s3)",
-        '"this version fetches nothing from S3: write huggingFace, pvc, oci, hostPath or package"',
     ),
     WarningRule(
         "idle-tokenizer-path",

@@ -11,6 +11,8 @@ from typing import Annotated, Final
 
 import typer
 
+from llmservice.cli.weights import weights_app
+
 app = typer.Typer(
     name="llmservice",
     help="Language models on NVIDIA Triton, from LLMService objects.",
@@ -19,6 +21,7 @@ app = typer.Typer(
 )
 repository_app = typer.Typer(help="The Triton repository inside a pod.", no_args_is_help=True)
 app.add_typer(repository_app, name="repository")
+app.add_typer(weights_app, name="weights")
 
 
 class LogLevel(StrEnum):

@@ -1,18 +1,16 @@
-"""The three containers of a pod: repository, weights, Triton."""
+"""Two containers of a pod: the one that writes the repository, and Triton."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from typing import Any, Final
 
 from llmservice.api.fleet import FleetDefaults
-from llmservice.api.model import ModelSource
 from llmservice.api.plan import CapacityPlan
 from llmservice.api.service import LLMService
 from llmservice.api.template import PodTemplate
 from llmservice.repository.errors import RenderError
 from llmservice.repository.features import TritonFeatures
-from llmservice.repository.layout import engine_name
 from llmservice.workload.arguments import TOKEN_VARIABLE, triton_arguments
 from llmservice.workload.manifest import Manifest
 from llmservice.workload.names import (
@@ -22,20 +20,13 @@ from llmservice.workload.names import (
     REPOSITORY_CONTAINER,
     TOKEN_KEY,
     TRITON_CONTAINER,
-    WEIGHTS_CONTAINER,
     secret_name,
 )
 from llmservice.workload.probes import build_lifecycle, build_probes
 from llmservice.workload.security import container_security
-from llmservice.workload.volumes import (
-    SOURCE_PATH,
-    repository_mounts,
-    source_volume,
-    triton_mounts,
-    weights_mounts,
-)
+from llmservice.workload.volumes import repository_mounts, triton_mounts
 
-_ENV: Final = {"HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"}  # noqa: S108 - the pod's own
+ENV: Final = {"HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"}  # noqa: S108 - the pod's own
 _DEFAULT_REQUESTS: Final = {"cpu": "250m", "memory": "512Mi"}
 """Keeps a pod out of the class that is evicted first; pools and services say what a replica really needs."""
 
@@ -47,48 +38,12 @@ def build_repository_container(fleet: FleetDefaults) -> Manifest:
         "image": fleet.operator_image,
         "imagePullPolicy": fleet.image_pull_policy,
         "args": ["repository", "write", "--rendered", "/rendered", "--repository", "/repository"],
-        "env": _variables(_ENV),
+        "env": variables(ENV),
         "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
         "securityContext": container_security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": repository_mounts(),
     }
-
-
-def build_weights_container(service: LLMService, image: str, template: PodTemplate, fleet: FleetDefaults) -> Manifest:
-    """Brings the weights to `/models`: code from the repository, in the serving image, whose Python knows the hubs.
-
-    Has the template's variables and volumes too: proxies, certificates, Python packages.
-    """
-    source = service.spec.model.source
-    said = json.dumps(
-        source.model_dump(mode="json", by_alias=True, exclude_none=True), sort_keys=True, separators=(",", ":")
-    )
-    script = f"/repository/{engine_name(service.metadata.name)}/1/llmserving/weights.py"
-    arguments = [script, "--source", _literal(said), "--target", "/models"]
-    if source_volume(source):
-        arguments += ["--mount", SOURCE_PATH]
-    built: Manifest = {
-        "name": WEIGHTS_CONTAINER,
-        "image": image,
-        "imagePullPolicy": fleet.image_pull_policy,
-        "command": ["python3"],
-        "args": arguments,
-        "env": _weights_env(source, template),
-        # No memory limit: written files count towards it, and the kernel takes their pages back when it must.
-        "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}},
-        "securityContext": container_security(),
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": weights_mounts(source, template),
-    }
-    if source.s3 and source.s3.credentials_secret:
-        built["envFrom"] = [{"secretRef": {"name": source.s3.credentials_secret}}]
-    return built
-
-
-def _literal(text: str) -> str:
-    """An argument that the kubelet hands over as it stands: it would put variables, even secret ones, for `$(NAME)`."""
-    return text.replace("$", "$$")
 
 
 def build_triton_container(
@@ -117,7 +72,7 @@ def build_triton_container(
         "resources": _resources(template, accelerators),
         "securityContext": container_security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": triton_mounts(service.spec.model.source, template),
+        "volumeMounts": triton_mounts(service.spec.model, template, fleet),
         "lifecycle": build_lifecycle(fleet),
         **build_probes(name, plan),
     }
@@ -126,18 +81,13 @@ def build_triton_container(
 def _triton_env(name: str, template: PodTemplate) -> list[Manifest]:
     """Ours, then the template's. Weights are on disk by now: an engine that asks a hub would only hang."""
     token = {"secretKeyRef": {"name": secret_name(name), "key": TOKEN_KEY}}
-    owned: list[Manifest] = [*_variables(_ENV), {"name": TOKEN_VARIABLE, "valueFrom": token}]
+    owned: list[Manifest] = [*variables(ENV), {"name": TOKEN_VARIABLE, "valueFrom": token}]
     offline = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
-    defaults = {entry["name"]: entry for entry in _variables(offline)}
-    return owned + list((defaults | _asked_env(template, owned)).values())
+    defaults = {entry["name"]: entry for entry in variables(offline)}
+    return owned + list((defaults | asked_env(template, owned)).values())
 
 
-def _weights_env(source: ModelSource, template: PodTemplate) -> list[Manifest]:
-    owned = _variables(_ENV) + _source_credentials(source)
-    return owned + list(_asked_env(template, owned).values())
-
-
-def _asked_env(template: PodTemplate, owned: list[Manifest]) -> dict[str, Manifest]:
+def asked_env(template: PodTemplate, owned: list[Manifest]) -> dict[str, Manifest]:
     """The template's variables by name. Raises RenderError for one that the operator sets."""
     taken = {variable["name"] for variable in owned}
     for index, variable in enumerate(template.env):
@@ -157,12 +107,6 @@ def _resources(template: PodTemplate, accelerators: dict[str, str]) -> dict[str,
     return {"requests": requests, "limits": limits} if limits else {"requests": requests}
 
 
-def _source_credentials(source: ModelSource) -> list[Manifest]:
-    if source.hugging_face and source.hugging_face.token_secret_ref:
-        reference = source.hugging_face.token_secret_ref
-        return [{"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": reference.name, "key": reference.key}}}]
-    return []
-
-
-def _variables(values: dict[str, str]) -> list[Manifest]:
+def variables(values: Mapping[str, str]) -> list[Manifest]:
+    """Environment variables in Kubernetes' form."""
     return [{"name": name, "value": value} for name, value in values.items()]

@@ -33,6 +33,7 @@ TOKEN_HEADER: Final = "triton-llm-token"  # noqa: S105 - the name of a header, n
 TRITON_CONTAINER: Final = "triton"
 REPOSITORY_CONTAINER: Final = "repository"
 WEIGHTS_CONTAINER: Final = "weights"
+LEASE_CONTAINER: Final = "weights-lease"
 OPENAI_CONTAINER: Final = "openai"
 
 HTTP_PORT: Final = 8000

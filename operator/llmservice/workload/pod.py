@@ -11,11 +11,7 @@ from llmservice.api.template import PodTemplate
 from llmservice.capacity.accelerators import find_accelerator
 from llmservice.repository.errors import RenderError
 from llmservice.repository.features import TritonFeatures
-from llmservice.workload.containers import (
-    build_repository_container,
-    build_triton_container,
-    build_weights_container,
-)
+from llmservice.workload.containers import build_repository_container, build_triton_container
 from llmservice.workload.manifest import Manifest
 from llmservice.workload.names import (
     TRITON_CONTAINER,
@@ -29,6 +25,7 @@ from llmservice.workload.openai import build_openai_containers
 from llmservice.workload.probes import grace_period
 from llmservice.workload.template import merge
 from llmservice.workload.volumes import build_volumes
+from llmservice.workload.weights import build_weights_containers
 
 USER_ID: Final = 1000
 """`triton-server`, the non-root user of Triton's images."""
@@ -60,7 +57,7 @@ def build_pod_template(service: LLMService, plan: CapacityPlan, fleet: FleetDefa
         "topologySpreadConstraints": [_spread(name, key) for key in pool.topology_keys],
         "initContainers": [
             build_repository_container(fleet),
-            build_weights_container(service, image.image, template, fleet),
+            *build_weights_containers(service, image.image, template, fleet),
         ],
         "containers": [
             build_triton_container(
@@ -74,7 +71,7 @@ def build_pod_template(service: LLMService, plan: CapacityPlan, fleet: FleetDefa
             ),
             *build_openai_containers(service, fleet),
         ],
-        "volumes": build_volumes(service, revision_name(name, revision), template),
+        "volumes": build_volumes(service, revision_name(name, revision), template, fleet),
         **_placement(pool, template, accelerators),
     }
     annotations = {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from llmservice.api.model import ModelSource
+from llmservice.api.fleet import FleetDefaults
+from llmservice.api.model import ModelSource, ModelSpec
 from llmservice.api.service import LLMService
 from llmservice.api.template import OWNED_PATHS, PodTemplate
 from llmservice.repository.errors import RenderError
@@ -14,14 +15,27 @@ from llmservice.workload.openai import openai_volumes
 SOURCE_PATH: Final = "/source"
 """Where the volume of a pvc, oci or hostPath source is mounted, for Triton too: weights are linked, not copied."""
 
+CACHE_PATH: Final = "/cache"
+"""Where the cache of weights is mounted, for Triton too: what it holds is linked from `/models`."""
+
 SHM_BYTES: Final = "1Gi"
 PARALLEL_SHM_BYTES: Final = "8Gi"
 """A limit, not a reservation. Processes of a split engine exchange activations through shared memory."""
 
-OWNED_VOLUMES: Final = ("rendered", "repository", "models", "source", "shm", "tmp", "openai-keys", "openai-tls")
+OWNED_VOLUMES: Final = (
+    "rendered",
+    "repository",
+    "models",
+    "source",
+    "cache",
+    "shm",
+    "tmp",
+    "openai-keys",
+    "openai-tls",
+)
 
 
-def build_volumes(service: LLMService, config_map: str, template: PodTemplate) -> list[Manifest]:
+def build_volumes(service: LLMService, config_map: str, template: PodTemplate, fleet: FleetDefaults) -> list[Manifest]:
     """All volumes of the pod. Raises RenderError when a volume of the template takes a name or path of the operator."""
     _refuse_owned(template)
     parallelism = service.spec.engine.parallelism
@@ -33,8 +47,8 @@ def build_volumes(service: LLMService, config_map: str, template: PodTemplate) -
         {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": shm}},
         {"name": "tmp", "emptyDir": {}},
     ]
-    source = source_volume(service.spec.model.source)
-    volumes += [source] if source else []
+    for further in (source_volume(service.spec.model.source), cache_volume(service.spec.model, fleet)):
+        volumes += [further] if further else []
     return volumes + openai_volumes(service) + [dict(volume) for volume in template.volumes]
 
 
@@ -49,6 +63,18 @@ def source_volume(source: ModelSource) -> Manifest | None:
     return None
 
 
+def cache_volume(model: ModelSpec, fleet: FleetDefaults) -> Manifest | None:
+    """The volume that keeps fetched weights for other pods; None where there is none or nothing is fetched."""
+    if not model.source.is_fetched:
+        return None
+    claim = model.cache.claim_name if model.cache else fleet.weights_cache.claim_name
+    if claim:
+        return {"name": "cache", "persistentVolumeClaim": {"claimName": claim}}
+    if fleet.weights_cache.host_path:
+        return {"name": "cache", "hostPath": {"path": fleet.weights_cache.host_path, "type": "Directory"}}
+    return None
+
+
 def repository_mounts() -> list[Manifest]:
     """What the container that writes the repository sees."""
     return [
@@ -59,7 +85,7 @@ def repository_mounts() -> list[Manifest]:
 
 
 def weights_mounts(source: ModelSource, template: PodTemplate) -> list[Manifest]:
-    """What the container that brings the weights sees; the template's volumes may hold certificates and packages."""
+    """What the container that reads an image, a package or a volume sees, with the template's volumes."""
     own: list[Manifest] = [
         {"name": "repository", "mountPath": "/repository", "readOnly": True},
         {"name": "models", "mountPath": "/models"},
@@ -69,7 +95,22 @@ def weights_mounts(source: ModelSource, template: PodTemplate) -> list[Manifest]
     return own + _asked_mounts(template)
 
 
-def triton_mounts(source: ModelSource, template: PodTemplate) -> list[Manifest]:
+def fetch_mounts(model: ModelSpec, template: PodTemplate, fleet: FleetDefaults) -> list[Manifest]:
+    """What the container that reads hubs and buckets sees; the template's volumes may hold certificates."""
+    own: list[Manifest] = [
+        {"name": "models", "mountPath": "/models"},
+        {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the pod's own
+        *(lease_mounts() if cache_volume(model, fleet) else []),
+    ]
+    return own + _asked_mounts(template)
+
+
+def lease_mounts() -> list[Manifest]:
+    """What the container that holds the pod's lease on its weights sees."""
+    return [{"name": "cache", "mountPath": CACHE_PATH}]
+
+
+def triton_mounts(model: ModelSpec, template: PodTemplate, fleet: FleetDefaults) -> list[Manifest]:
     """What Triton sees.
 
     The repository is read-only: a byte-code file in a version folder would turn an in-place change into a full reload.
@@ -79,7 +120,8 @@ def triton_mounts(source: ModelSource, template: PodTemplate) -> list[Manifest]:
         {"name": "models", "mountPath": "/models", "readOnly": True},
         {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 - the pod's own
         {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the pod's own
-        *_source_mount(source),
+        *_source_mount(model.source),
+        *([{**mount, "readOnly": True} for mount in lease_mounts()] if cache_volume(model, fleet) else []),
     ]
     asked = _asked_mounts(template)
     return own + asked

@@ -25,6 +25,8 @@ SWITCHES = {
     "serviceMonitor.enabled": ("true", "false"),
     "podDisruptionBudget.enabled": ("true", "false"),
     "scope.namespaces": ("null", "{a,b}"),
+    "nodes.prePullImages": ("true", "false"),
+    "fleet.weightsCache.hostPath": ("null", "/var/cache/llmservice"),
 }
 
 

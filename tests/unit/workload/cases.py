@@ -133,6 +133,28 @@ CASES = (
         {"model": {"source": {"s3": {"bucket": "models", "prefix": "smollm2", "credentialsSecret": "bucket"}}}},
     ),
     Case(
+        "weights-cached-on-the-node",
+        {
+            "model": LLAMA,
+            "engine": {"backend": "vllm"},
+            "placement": {"pool": "a100-80gb"},
+            "template": {"env": [{"name": "LD_PRELOAD", "value": "x"}, {"name": "HTTPS_PROXY", "value": "http://p:1"}]},
+        },
+        {"weightsCache": {"hostPath": "/var/cache/llmservice", "sizeLimit": "500Gi", "verify": "Always"}},
+    ),
+    Case(
+        "weights-cached-on-a-volume",
+        {
+            "model": {
+                "source": {
+                    "gcs": {"bucket": "models", "prefix": "m", "credentialsSecretRef": {"name": "gcs", "key": "json"}}
+                },
+                "cache": {"claimName": "model-cache"},
+            }
+        },
+        {"weightsCache": {"hostPath": "/var/cache/llmservice"}},
+    ),
+    Case(
         "template-of-pool-and-service",
         {
             "model": LLAMA,

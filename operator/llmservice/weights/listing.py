@@ -1,0 +1,136 @@
+"""What a source offers: its files with sizes and checksums, and the one way to read them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fnmatch import fnmatch
+from pathlib import PurePosixPath
+from typing import Any, Final, Protocol
+
+from llmservice.weights.errors import ExitCode, WeightsError
+
+PATTERNS: Final = ("*.safetensors", "*.json", "*.model", "*.jinja", "*.txt", "tokenizer*", "*.py")
+"""What a serving engine reads; the rest of a source (other formats of the same weights) stays there."""
+
+
+class Algorithm(StrEnum):
+    """How a checksum is made. `git-sha1` is git's name of a blob: SHA-1 of `blob <size>`, a zero byte, content."""
+
+    SHA256 = "sha256"
+    GIT_SHA1 = "git-sha1"
+    MD5 = "md5"
+
+
+@dataclass(frozen=True)
+class Checksum:
+    """A checksum that the source itself states, in lower-case hexadecimal."""
+
+    algorithm: Algorithm
+    hex: str
+
+    def begin(self, size: int) -> Any:
+        """A hash object to be fed with the content, which has `size` bytes."""
+        match self.algorithm:
+            case Algorithm.SHA256:
+                return hashlib.sha256()
+            case Algorithm.MD5:
+                return hashlib.md5(usedforsecurity=False)
+            case Algorithm.GIT_SHA1:
+                made = hashlib.sha1(usedforsecurity=False)
+                made.update(f"blob {size}\0".encode())
+                return made
+
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """One file of a source. `path` is relative, `size` in bytes; `etag` is the store's own version of the content."""
+
+    path: str
+    size: int
+    checksum: Checksum | None = None
+    etag: str = ""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """The files of one state of a source.
+
+    `identity` names the content for the cache: where it is from, and which commit or state. `revision` is the latter
+    alone, for people.
+    """
+
+    identity: str
+    name: str
+    revision: str
+    files: tuple[RemoteFile, ...]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files."""
+        return sum(file.size for file in self.files)
+
+
+class Origin(Protocol):
+    """A hub or a bucket, as the cache sees it."""
+
+    @property
+    def words(self) -> str:
+        """The source in words, for messages."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """Source and credentials, without the source's state: what a moving revision is remembered under."""
+        ...
+
+    async def list(self) -> Listing:
+        """The files that an engine needs. Raises WeightsError; BrokenTransferError may pass."""
+        ...
+
+    def read(self, file: RemoteFile, offset: int) -> AsyncIterator[bytes]:
+        """The content from byte `offset` on. Raises WeightsError, and BrokenTransferError between pieces."""
+        ...
+
+
+@dataclass
+class Wanted:
+    """Chooses an engine's files from all that a source has."""
+
+    where: str
+    found: list[RemoteFile] = field(default_factory=list)
+
+    def add(self, file: RemoteFile) -> None:
+        """Takes `file` in when an engine reads such files. Raises WeightsError for a path that leaves the folder."""
+        path = PurePosixPath(file.path)
+        if path.is_absolute() or ".." in path.parts or not path.parts:
+            raise WeightsError(ExitCode.BAD_FORMAT, f"{self.where} names a file outside of it: {file.path!r}")
+        if len(path.parts) == 1 and not path.name.startswith(".") and any(fnmatch(path.name, one) for one in PATTERNS):
+            self.found.append(file)
+
+    def chosen(self) -> tuple[RemoteFile, ...]:
+        """The files, smallest first. Raises WeightsError where no model is among them."""
+        names = {file.path for file in self.found}
+        if "config.json" not in names:
+            raise WeightsError(
+                ExitCode.BAD_FORMAT, f"{self.where} has no config.json in its top folder: name the folder that has it"
+            )
+        if not any(name.endswith(".safetensors") for name in names):
+            raise WeightsError(
+                ExitCode.BAD_FORMAT,
+                f"{self.where} has no .safetensors files: convert the weights, or name a copy that has them",
+            )
+        return tuple(sorted(self._without_copies(names), key=lambda file: (file.size, file.path)))
+
+    def _without_copies(self, names: Iterable[str]) -> list[RemoteFile]:
+        """Without `consolidated*.safetensors`, the same weights once more in Mistral's own form."""
+        usual = any(name.startswith("model") and name.endswith(".safetensors") for name in names)
+        return [file for file in self.found if not (usual and fnmatch(file.path, "consolidated*.safetensors"))]
+
+
+def credentials_key(*secrets: str | None) -> str:
+    """Tells credentials apart without telling them; empty where there are none."""
+    given = [secret for secret in secrets if secret]
+    return hashlib.sha256("\n".join(given).encode()).hexdigest()[:16] if given else ""

@@ -1,0 +1,35 @@
+"""`spec.model.source` → the hub or bucket it names."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+from llmservice.api.model import ModelSource
+from llmservice.weights.errors import ExitCode, WeightsError
+from llmservice.weights.hub import Hub
+from llmservice.weights.listing import Origin
+
+
+@asynccontextmanager
+async def open_origin(source: ModelSource, environment: Mapping[str, str]) -> AsyncIterator[Origin]:
+    """The origin of `source`; credentials are in the environment. Raises WeightsError for other sources."""
+    if source.hugging_face:
+        said = source.hugging_face
+        hub = Hub.open(said.repo, said.revision, said.endpoint, environment.get("HF_TOKEN"))
+        try:
+            yield hub
+        finally:
+            await hub.close()
+    elif source.s3:
+        from llmservice.weights.bucket import open_s3
+
+        yield open_s3(source.s3.bucket, source.s3.prefix, source.s3.endpoint, source.s3.region, environment)
+    elif source.gcs:
+        from llmservice.weights.bucket import open_gcs
+
+        yield open_gcs(source.gcs.bucket, source.gcs.prefix, environment.get("GOOGLE_SERVICE_ACCOUNT_KEY"))
+    else:
+        raise WeightsError(
+            ExitCode.INVALID_SOURCE, "this source is not fetched over a network: write huggingFace, s3 or gcs"
+        )

@@ -1,0 +1,137 @@
+"""The containers that bring the weights, and the one that keeps them in the cache while the pod lives."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from llmservice.api.fleet import FleetDefaults
+from llmservice.api.model import ModelSource, ModelSpec
+from llmservice.api.service import LLMService
+from llmservice.api.template import PodTemplate
+from llmservice.repository.layout import engine_name
+from llmservice.workload.containers import ENV, asked_env, variables
+from llmservice.workload.manifest import Manifest
+from llmservice.workload.names import LEASE_CONTAINER, WEIGHTS_CONTAINER
+from llmservice.workload.security import container_security
+from llmservice.workload.volumes import (
+    CACHE_PATH,
+    SOURCE_PATH,
+    cache_volume,
+    fetch_mounts,
+    lease_mounts,
+    source_volume,
+    weights_mounts,
+)
+
+_REFUSED: Final = ("PYTHON", "LD_")
+"""Beginnings of variables that would bring code into a container that writes a cache of others."""
+
+_POD_UID: Final[Manifest] = {"name": "POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
+
+
+def build_weights_containers(
+    service: LLMService, image: str, template: PodTemplate, fleet: FleetDefaults
+) -> list[Manifest]:
+    """The init containers, in order. Raises RenderError when the template sets a variable of the operator.
+
+    Hubs and buckets are read by the operator's own image, what is in the serving image or on a volume by the serving
+    image, whose Python knows the formats.
+    """
+    if not service.spec.model.source.is_fetched:
+        return [_local(service, image, template, fleet)]
+    fetch = _fetch(service.spec.model, template, fleet)
+    return [_lease(fleet), fetch] if cache_volume(service.spec.model, fleet) else [fetch]
+
+
+def _fetch(model: ModelSpec, template: PodTemplate, fleet: FleetDefaults) -> Manifest:
+    """Brings a model from a hub or a bucket: into the cache where there is one, and by links to `/models`."""
+    cached = cache_volume(model, fleet)
+    arguments = ["weights", "fetch", "--source", _literal(_said(model.source)), "--target", "/models"]
+    arguments += ["--cache", CACHE_PATH if cached else "/models/.cache"]
+    limit = fleet.weights_cache.size_limit_bytes if cached else None
+    if cached:
+        arguments += ["--pod", "$(POD_UID)", "--verify", fleet.weights_cache.verify.value]
+    if limit:
+        arguments += ["--size-limit", str(limit)]
+    owned = [*variables(ENV), *_credentials(model.source), *([_POD_UID] if cached else [])]
+    asked = [one for name, one in asked_env(template, owned).items() if not name.startswith(_REFUSED)]
+    built: Manifest = {
+        "name": WEIGHTS_CONTAINER,
+        "image": fleet.operator_image,
+        "imagePullPolicy": fleet.image_pull_policy,
+        "args": arguments,
+        "env": owned + asked,
+        # No memory limit: written files count towards it, and the kernel takes their pages back when it must.
+        "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}},
+        "securityContext": container_security(),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": fetch_mounts(model, template, fleet),
+    }
+    if model.source.s3 and model.source.s3.credentials_secret:
+        built["envFrom"] = [{"secretRef": {"name": model.source.s3.credentials_secret}}]
+    return built
+
+
+def _lease(fleet: FleetDefaults) -> Manifest:
+    """A sidecar (KEP-753: on by default since 1.29) that holds the pod's lease from before the fetch until its end."""
+    return {
+        "name": LEASE_CONTAINER,
+        "image": fleet.operator_image,
+        "imagePullPolicy": fleet.image_pull_policy,
+        "restartPolicy": "Always",
+        "command": ["python3", "-I", "-m", "llmservice.weights.hold", CACHE_PATH, "$(POD_UID)"],
+        "env": [*variables(ENV), _POD_UID],
+        "resources": {"requests": {"cpu": "1m", "memory": "16Mi"}, "limits": {"memory": "64Mi"}},
+        "securityContext": container_security(),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": lease_mounts(),
+    }
+
+
+def _local(service: LLMService, image: str, template: PodTemplate, fleet: FleetDefaults) -> Manifest:
+    """Brings what is in the serving image, a package index or a volume: code from the repository, in that image.
+
+    Has the template's variables and volumes too: proxies, certificates, Python packages.
+    """
+    source = service.spec.model.source
+    script = f"/repository/{engine_name(service.metadata.name)}/1/llmserving/weights.py"
+    arguments = [script, "--source", _literal(_said(source)), "--target", "/models"]
+    if source_volume(source):
+        arguments += ["--mount", SOURCE_PATH]
+    owned = variables(ENV)
+    return {
+        "name": WEIGHTS_CONTAINER,
+        "image": image,
+        "imagePullPolicy": fleet.image_pull_policy,
+        "command": ["python3"],
+        "args": arguments,
+        "env": owned + list(asked_env(template, owned).values()),
+        # No memory limit: written files count towards it, and the kernel takes their pages back when it must.
+        "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}},
+        "securityContext": container_security(),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": weights_mounts(source, template),
+    }
+
+
+def _said(source: ModelSource) -> str:
+    fields = source.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+
+
+def _literal(text: str) -> str:
+    """An argument that the kubelet hands over as it stands: it would put variables, even secret ones, for `$(NAME)`."""
+    return text.replace("$", "$$")
+
+
+def _credentials(source: ModelSource) -> list[Manifest]:
+    references = {
+        "HF_TOKEN": source.hugging_face and source.hugging_face.token_secret_ref,
+        "GOOGLE_SERVICE_ACCOUNT_KEY": source.gcs and source.gcs.credentials_secret_ref,
+    }
+    return [
+        {"name": name, "valueFrom": {"secretKeyRef": {"name": reference.name, "key": reference.key}}}
+        for name, reference in references.items()
+        if reference
+    ]

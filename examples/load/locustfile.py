@@ -1,9 +1,10 @@
-"""Load on a service with Locust, which is installed apart from this project: pip install locust.
+"""Load on a service with Locust, which a user of this project installs: pip install locust.
 
     locust -f examples/load/locustfile.py --headless -u 16 -r 4 -t 60s -H http://127.0.0.1:8003 OpenAIUser
     locust -f examples/load/locustfile.py --headless -u 16 -r 4 -t 60s -H http://127.0.0.1:8000 TritonUser
 
 MODEL names the model (smollm2), MAX_TOKENS the longest answer (64), OPENAI_API_KEY a key where one is asked for.
+REQUESTS ends the run after so many questions, whatever the time.
 Beside Locust's own figures of whole answers it reports `first token` and, as `per token`, the mean time between two.
 """
 
@@ -16,10 +17,13 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from locust import HttpUser, constant, task  # type: ignore[import-not-found]
+import gevent  # type: ignore[import-untyped]
+from locust import HttpUser, constant, task
+from locust.exception import StopUser
 
 MODEL = os.environ.get("MODEL", "smollm2")
 MAX_TOKENS = int(os.environ.get("MAX_TOKENS", "64"))
+REQUESTS = int(os.environ.get("REQUESTS", "0"))
 QUESTIONS = (
     "What is the capital of France?",
     "Explain in two sentences why the sky is blue.",
@@ -29,14 +33,19 @@ QUESTIONS = (
 HasText = Callable[[dict[str, Any]], bool]
 
 
-class StreamingUser(HttpUser):  # type: ignore[misc]
+class StreamingUser(HttpUser):
     """A client that asks its next question when the last is answered (closed loop)."""
 
     abstract = True
     wait_time = constant(0)
+    asked = 0
 
     def stream(self, path: str, body: dict[str, Any], has_text: HasText, headers: dict[str, str] | None = None) -> None:
         """Asks once and reports when tokens came."""
+        StreamingUser.asked += 1
+        if 0 < REQUESTS < StreamingUser.asked:
+            gevent.spawn(self.environment.runner.quit)  # it waits for every user's question, so no user may wait for it
+            raise StopUser
         started = time.perf_counter()
         with self.client.post(path, json=body, headers=headers, stream=True, catch_response=True) as answer:
             if answer.status_code != 200:
@@ -57,7 +66,7 @@ class StreamingUser(HttpUser):  # type: ignore[misc]
 class OpenAIUser(StreamingUser):
     """Asks the OpenAI endpoint."""
 
-    @task  # type: ignore[untyped-decorator]
+    @task
     def chat(self) -> None:
         """One streamed chat."""
         body = {
@@ -73,7 +82,7 @@ class OpenAIUser(StreamingUser):
 class TritonUser(StreamingUser):
     """Asks Triton itself."""
 
-    @task  # type: ignore[untyped-decorator]
+    @task
     def generate(self) -> None:
         """One streamed answer."""
         messages = json.dumps([{"role": "user", "content": random.choice(QUESTIONS)}])  # noqa: S311 - any will do

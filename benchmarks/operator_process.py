@@ -102,11 +102,11 @@ def start(arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
 
 @asynccontextmanager
 async def operator_process(
-    kubeconfig: Path, folder: Path, namespace: str, resync_seconds: float
+    kubeconfig: Path, folder: Path, namespace: str, resync_seconds: float, fleet: str = FLEET
 ) -> AsyncIterator[OperatorProcess]:
     """Runs the operator on this host for one namespace, with its files and log in `folder`."""
     (folder / "key").write_text(secrets.token_hex(32))
-    (folder / "fleet.yaml").write_text(FLEET)
+    (folder / "fleet.yaml").write_text(fleet)
     (port,), log = free_ports(1), folder / f"{namespace}.log"
     arguments = [str(kubeconfig), str(folder), namespace, str(port), str(resync_seconds)]
     process = start(arguments, log)

@@ -15,6 +15,8 @@ EXPECTED_WARNINGS: Final[dict[str, set[str]]] = {
     "smollm2-vllm.yaml": set(),
     "smollm2-priorities.yaml": set(),
     "llama2-13b-a100.yaml": set(),
+    "llama2-13b-claimed.yaml": set(),
+    "llama2-13b-queued.yaml": set(),
     "llama2-13b-vllm-nvidia.yaml": {"idle-driver"},
     "llama2-13b-tensorrtllm.yaml": {"idle-backend"},
 }

@@ -295,6 +295,24 @@ MODEL_CASES: Final = (
 
 OPERATION_CASES: Final = (
     RuleCase(
+        "own-claim-cpu",
+        {"placement": {"pool": "a100-80gb", "allocation": "ResourceClaim"}},
+        {"placement": {"allocation": "ResourceClaim"}},
+        "pool cpu has no accelerators to claim",
+    ),
+    RuleCase(
+        "own-queue-name",
+        {"placement": {"queue": {"name": "team-a"}}},
+        {"placement": {"queue": {"name": "Team A"}}},
+        "Team A names no LocalQueue",
+    ),
+    RuleCase(
+        "own-queue-priorityClass",
+        {"placement": {"queue": {"name": "team-a", "priorityClass": "high"}}},
+        {"placement": {"queue": {"name": "team-a", "priorityClass": "-high"}}},
+        "-high names no WorkloadPriorityClass",
+    ),
+    RuleCase(
         "own-pool-name", {"placement": {"pool": "a100-80gb"}}, {"placement": {"pool": "A100"}}, "A100 is not a pool"
     ),
     RuleCase(

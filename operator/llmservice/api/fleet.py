@@ -23,6 +23,20 @@ class EngineImage(ApiModel):
     triton_version: str = "2.51.0"
 
 
+class SharingStrategy(StrEnum):
+    """How NVIDIA's device plugin hands one GPU to several pods."""
+
+    TIME_SLICING = "TimeSlicing"
+    MPS = "MPS"
+
+
+class Sharing(ApiModel):
+    """GPUs that several pods share; each is offered `replicas` times."""
+
+    strategy: SharingStrategy
+    replicas: Annotated[int, Field(ge=2, le=128, description="How often one GPU is offered.")]
+
+
 class Pool(ApiModel):
     """A named class of nodes with one kind of accelerator."""
 
@@ -44,11 +58,23 @@ class Pool(ApiModel):
     ] = ["kubernetes.io/hostname", "topology.kubernetes.io/zone"]
     quota: Annotated[
         dict[str, int],
-        Field(description="Accelerators by namespace, * for every other: a service that wants more is refused."),
+        Field(description="Accelerators by namespace, * for every other, for all its services together."),
     ] = {}
+    accelerators_per_node: Annotated[
+        int | None, Field(ge=1, description="On the largest node; omitted: what the nodes say, once there are some.")
+    ] = None
+    sharing: Annotated[
+        Sharing | None, Field(description="How its GPUs are shared; omitted: what the nodes' labels say.")
+    ] = None
+    device_class: Annotated[
+        str, Field(description="DeviceClass of resource claims; empty: that of NVIDIA's driver.")
+    ] = ""
+    device_selectors: Annotated[
+        list[str], Field(description="CEL expressions that a claimed device must meet, beside those of the class.")
+    ] = []
 
     def quota_of(self, namespace: str) -> int | None:
-        """Accelerators that a service of `namespace` may take here; None: any number."""
+        """Accelerators that the services of `namespace` may take here together; None: any number."""
         return self.quota.get(namespace, self.quota.get("*"))
 
 

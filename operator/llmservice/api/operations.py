@@ -37,24 +37,6 @@ class KvCache(ApiModel):
     ] = 90
 
 
-class Placement(ApiModel):
-    """Where replicas run."""
-
-    pool: Annotated[
-        str,
-        Field(min_length=1, max_length=63, description="Name of a pool of the fleet: one kind of accelerator."),
-    ] = "cpu"
-
-    rules = (
-        Rule(
-            code="own-pool-name",
-            expression="self.pool.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
-            message='"%s is not a pool name: pools have names such as cpu, a100-80gb, mig-3g.40gb".format([self.pool])',
-            field_path=".pool",
-        ),
-    )
-
-
 class Scaling(ApiModel):
     """Bounds within which the operator chooses the replica count."""
 

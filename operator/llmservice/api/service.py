@@ -15,12 +15,12 @@ from llmservice.api.operations import (
     Drain,
     KvCache,
     Objectives,
-    Placement,
     Rollout,
     Scaling,
     ServiceSpec,
     Tuning,
 )
+from llmservice.api.placement import Placement
 from llmservice.api.schema import ApiModel, Rule
 from llmservice.api.template import PodTemplate
 

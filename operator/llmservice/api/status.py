@@ -166,6 +166,27 @@ class TuningStatus(StatusModel):
     ] = []
 
 
+class FailureDomain(StatusModel):
+    """What one failure domain of the pool has of the accelerators that are missing."""
+
+    name: Annotated[Word, Field(description="Value of the pool's topology label; empty without one.")] = ""
+    nodes: Annotated[int, Field(ge=0, description="Nodes that a replica may use.")] = 0
+    offered: Annotated[int, Field(ge=0, description="Accelerators of these nodes.")] = 0
+    free: Annotated[int, Field(ge=0, description="Those that nobody has.")] = 0
+    largest: Annotated[int, Field(ge=0, description="The most that one node has free.")] = 0
+
+
+class Shortage(StatusModel):
+    """Accelerators that replicas wait for, and where some are free."""
+
+    resource: Annotated[Word, Field(description="Extended resource or DeviceClass.")]
+    replicas: Annotated[int, Field(ge=1, description="Replicas that wait.")]
+    missing: Annotated[int, Field(ge=1, description="What they need together; each needs its part on one node.")]
+    domains: Annotated[
+        list[FailureDomain], clip_items(32), Field(max_length=32, description="The pool, by failure domain.")
+    ] = []
+
+
 class LLMServiceStatus(StatusModel):
     """What the operator last saw and did."""
 
@@ -195,6 +216,7 @@ class LLMServiceStatus(StatusModel):
     tuning: TuningStatus | None = None
     startup: Startup | None = None
     capacity: CapacityStatus | None = None
+    shortage: Annotated[Shortage | None, Field(description="While replicas wait for accelerators.")] = None
     warnings: Annotated[
         list[Sentence], clip_items(32), Field(max_length=32, description="What was accepted but is likely wrong.")
     ] = []

@@ -47,6 +47,22 @@ def problems(
     return tuple(found)
 
 
+def node_problem(service: LLMService, pool: Pool, accelerators: int) -> tuple[Finding, ...]:
+    """A replica of `accelerators` that no node of the pool has: it runs on one node."""
+    if pool.accelerators_per_node is None or accelerators <= pool.accelerators_per_node:
+        return ()
+    name, most = service.spec.placement.pool, pool.accelerators_per_node
+    return (
+        Finding(
+            "plan-node-size",
+            "spec.engine.parallelism",
+            f"One replica takes {accelerators} accelerators of one node, and the largest of pool {name} has {most}.",
+            f"Write a tensor and pipeline whose product is at most {most}, use a quantised copy of the model, or "
+            "another pool.",
+        ),
+    )
+
+
 def quota_problem(service: LLMService, pool: Pool, accelerators: int) -> tuple[Finding, ...]:
     """What a service that wants more accelerators than its namespace may take is told; empty for any other."""
     spec, quota = service.spec, pool.quota_of(service.metadata.namespace)

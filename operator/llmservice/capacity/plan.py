@@ -17,12 +17,21 @@ from llmservice.capacity.architecture import Model
 from llmservice.capacity.case import Case
 from llmservice.capacity.gains import gains
 from llmservice.capacity.kv_dtypes import kv_bytes, kv_scale_bytes, offered_kv_dtypes
-from llmservice.capacity.limits import is_overridden, notes, problems, quantization_in_force, quota_problem
+from llmservice.capacity.limits import (
+    QUOTA_CODE,
+    is_overridden,
+    node_problem,
+    notes,
+    problems,
+    quantization_in_force,
+    quota_problem,
+)
 from llmservice.capacity.memory import BLOCK_TOKENS, Layout, Memory, sequence_bytes
 from llmservice.capacity.models import find_model, source_name
 from llmservice.capacity.pools import unknown_pool_words
 from llmservice.capacity.quantity import find_bytes, format_gib
 from llmservice.capacity.remedies import remedies, smallest_pool
+from llmservice.capacity.sharing import memory_share, sharing_note, sharing_problems
 
 UNKNOWN_SEQUENCES: Final = 8
 """Where the memory is not known: enough to batch, little enough for a small device."""
@@ -73,11 +82,15 @@ def plan(service: LLMService, fleet: FleetDefaults, model: Model | None = None) 
         return replace(blank, reason=_unknown_place(service, pool, fleet))
     version = fleet.images.get(spec.engine.backend, EngineImage(image="")).triton_version
     found = problems(service, accelerator, model, version)
+    found += node_problem(service, pool, blank.accelerators_per_replica)
+    found += tuple(sharing_problems(service, pool.sharing, blank.accelerators_per_replica))
     found += quota_problem(service, pool, blank.accelerators_per_replica)
     blank = replace(blank, problems=found)
-    if found and not is_overridden(service):
-        said = " ".join(f"{finding.field_path}: {finding.message}" for finding in found)
-        remedy = tuple(finding.remedy for finding in found if finding.remedy)
+    # Somebody may know a model better than a catalogue; a quota is the platform team's.
+    binding = [one for one in found if one.code == QUOTA_CODE] if is_overridden(service) else found
+    if binding:
+        said = " ".join(f"{finding.field_path}: {finding.message}" for finding in binding)
+        remedy = tuple(finding.remedy for finding in binding if finding.remedy)
         blank = replace(blank, fits=False, reason=said, remedies=remedy)
     if model is None:
         unknown = f"{blank.model} is not in the model catalogue: the first load tells."
@@ -108,7 +121,7 @@ def _layout(service: LLMService, pool: Pool, accelerator: Accelerator, model: Mo
     # `auto` is 16 bits on accelerators and, since the torch engine computes in it, 32 on CPUs.
     dtype_bytes = _DTYPE_BYTES.get(spec.model.dtype, 4 if accelerator.is_cpu else 2)
     return Layout(
-        memory_bytes=(find_bytes(stated) or 0) if stated else accelerator.memory_bytes,
+        memory_bytes=memory_share(pool.sharing, (find_bytes(stated) or 0) if stated else accelerator.memory_bytes),
         memory_percent=spec.kv_cache.memory_percent,
         dtype_bytes=dtype_bytes,
         kv_bytes=kv_bytes(spec.kv_cache.dtype, dtype_bytes),
@@ -194,7 +207,8 @@ def _judge(service: LLMService, fleet: FleetDefaults, case: Case, offered: tuple
     )
     have = f"{format_gib(usable)} usable on {place}"
     weights = f"{model.name} needs {format_gib(memory.total_weights_bytes)} for its weights"
-    said = " ".join(notes(service, case.accelerator, layout.quantization))
+    shared = sharing_note(fleet.pools[case.pool].sharing, layout.accelerators)
+    said = " ".join([*notes(service, case.accelerator, layout.quantization), *shared])
     if case.fits:
         told = f"{weights}; {case.tokens} tokens of cache fit beside them, {have}."
         return _Verdict(fits=True, reason=f"{told} {said}".strip())

@@ -33,6 +33,8 @@ RULES: Final = (
     FieldRule("spec.rollout", _NONE, "guides the next rollout only"),
     FieldRule("spec.service", _NONE, "the Kubernetes Service is patched, replicas are not touched"),
     FieldRule("spec.placement.pool", _NONE, "a pool's name is not in a pod; what the pool says is compared by itself"),
+    FieldRule("pool.acceleratorsPerNode", _NONE, "only the capacity plan looks at it"),
+    FieldRule("pool.sharing", _NONE, "only the capacity plan looks at it"),
     FieldRule(
         "fleet.image", _NONE, "a new default image waits for the next revision; spec.engine.image asks for it now"
     ),
@@ -70,6 +72,7 @@ RULES: Final = (
     FieldRule("spec.engine.driver", _ROLLING, "another driver is other code in the repository"),
     FieldRule("spec.engine.image", _ROLLING, "a pod keeps its image for life"),
     FieldRule("spec.engine.parallelism", _ROLLING, "a pod keeps its accelerators for life"),
+    FieldRule("spec.placement", _ROLLING, "a pod keeps its constraints, its claims and its queue for life"),
     FieldRule("spec.drain", _ROLLING, "a pod keeps its grace period for life"),
     FieldRule("spec.service.openAI", _ROLLING, "the endpoint is a container of the pod, which keeps it for life"),
     FieldRule("spec.model.servedNames", _ROLLING, "the endpoint takes its names at its start"),

@@ -8,14 +8,15 @@ from dataclasses import replace
 from typing import Any, Final
 
 from llmservice.api.reasons import Reason
-from llmservice.diagnose import objects, startup
+from llmservice.diagnose import objects, scheduling, startup
 from llmservice.diagnose.finding import Check, Evidence, Finding
+from llmservice.diagnose.pool import PoolSeen, in_words
 
 CHAIN: Final[tuple[Check, ...]] = (
     objects.rejected_by_node,
     objects.secret_missing,
     objects.volume_missing,
-    objects.unschedulable,
+    scheduling.unschedulable,
     startup.image_pull_failed,
     startup.weights_failed,
     startup.repository_failed,
@@ -30,6 +31,7 @@ CHAIN: Final[tuple[Check, ...]] = (
     startup.starting,
 )
 
+_PRIORITY_CLASS = re.compile(r"no PriorityClass with name (?P<name>\S+) was found")
 _QUOTA = re.compile(r"exceeded quota|maximum \S+ usage per|minimum \S+ usage per|limitranger", re.IGNORECASE)
 
 
@@ -56,6 +58,13 @@ def deployment_finding(deployment: Mapping[str, Any]) -> Finding | None:
                 "the namespace's quota or limits allow no further pod: raise them, or ask for less. "
                 f"Kubernetes says: {text}",
             )
+        unknown = _PRIORITY_CLASS.search(text)
+        if unknown is not None:
+            return Finding(
+                Reason.FORBIDDEN,
+                f"there is no PriorityClass {unknown['name']!r}: create it, or correct template.priorityClassName of "
+                f"the service or its pool. Kubernetes says: {text}",
+            )
         return Finding(
             Reason.FORBIDDEN,
             f"Kubernetes refuses to create the pod: {text}",
@@ -63,22 +72,30 @@ def deployment_finding(deployment: Mapping[str, Any]) -> Finding | None:
     return None
 
 
-def service_finding(findings: Sequence[Finding], pool: str = "") -> Finding | None:
+def service_finding(findings: Sequence[Finding], pool: str = "", seen: PoolSeen | None = None) -> Finding | None:
     """The one finding that explains a service: a fault before mere progress, then the earliest check of the chain.
 
-    The number of pods it concerns is part of the message, and of accelerators how many are missing, and in which
-    `pool`.
+    The number of pods it concerns is part of the message, and of accelerators how many are missing, in which `pool`,
+    and what is free there by failure domain where somebody has `seen` its nodes.
     """
     if not findings:
         return None
     first = min(findings, key=lambda finding: (not finding.fault, _rank(finding.reason), finding.pod))
     same = sum(1 for finding in findings if finding.reason == first.reason)
-    if first.reason in {Reason.WAITING_FOR_GPU, Reason.UNSCHEDULABLE}:
+    if first.reason in scheduling.WAITING:
         who = "1 replica waits" if same == 1 else f"{same} replicas wait"
         lacking = _lacking([finding for finding in findings if finding.reason == first.reason])
         what = f" for {lacking}" + (f" in pool {pool}" if pool else "") if lacking else ""
-        return replace(first, message=f"{who}{what}: {first.message}")
+        return replace(first, message=f"{who}{what}{_where(first, seen)}: {first.message}", replicas=same)
     return replace(first, message=f"{same} replicas: {first.message}") if same > 1 else first
+
+
+def _where(finding: Finding, seen: PoolSeen | None) -> str:
+    """What is free in the pool, in brackets; empty where accelerators are not what is missing."""
+    asked = dict(finding.lacks).get(seen.resource, 0) if seen else 0
+    if seen is None or not asked or finding.reason is not Reason.WAITING_FOR_GPU:
+        return ""
+    return f" ({in_words(seen, asked)})"
 
 
 def _lacking(findings: Sequence[Finding]) -> str:

@@ -36,6 +36,8 @@ class Finding:
     pod: str = ""
     fault: bool = True
     lacks: tuple[tuple[str, int], ...] = ()
+    replicas: int = 1
+    """How many it concerns, once findings of pods have become one of the service."""
 
 
 Check = Callable[[Evidence], Finding | None]

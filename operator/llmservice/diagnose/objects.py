@@ -1,4 +1,4 @@
-"""Faults of what a pod needs before any container starts: Secrets, volumes, a node."""
+"""Faults of what a pod needs before any container starts: Secrets, volumes, a node that takes it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,6 @@ _MISSING_MAP = re.compile(r'configmap "(?P<name>[^"]+)" not found', re.IGNORECAS
 _MOUNT = re.compile(
     r'(?:MountVolume|AttachVolume)\.\w+ failed for volume "(?P<volume>[^"]+)"[^:]*: (?P<text>.+)', re.DOTALL
 )
-_INSUFFICIENT = re.compile(r"(?P<nodes>\d+) Insufficient (?P<resource>[\w.-]+/[\w.-]*\w)")
-_NO_NODE_OF_THE_POOL = "didn't match Pod's node affinity/selector"
-_PREEMPTION = re.compile(r"\s*preemption: .*$", re.DOTALL)
 
 
 def _waiting(pod: Pod) -> list[str]:
@@ -93,41 +90,6 @@ def volume_missing(evidence: Evidence) -> Finding | None:
             f"volume {mount['volume']!r} cannot be mounted: {' '.join(mount['text'].split())}",
         )
     return None
-
-
-def unschedulable(evidence: Evidence) -> Finding | None:
-    """No node takes the pod: accelerators are missing, or nothing matches its placement."""
-    scheduled = evidence.pod.conditions.get("PodScheduled", {})
-    if scheduled.get("status") != "False":
-        return None
-    text = _PREEMPTION.sub("", scheduled.get("message", "")).strip()
-    if scheduled.get("reason") == "SchedulingGated":
-        return Finding(
-            Reason.UNSCHEDULABLE,
-            "the pod is held by a scheduling gate: whoever set the gate has to lift it",
-            fault=False,
-        )
-    lacking = _INSUFFICIENT.search(text)
-    if lacking is not None:
-        wanted = evidence.pod.requests.get(lacking["resource"], 1)
-        return Finding(
-            Reason.WAITING_FOR_GPU,
-            f"no node has {wanted} {lacking['resource']} free: free some, add nodes to the pool, or place the service "
-            f"in another pool (spec.placement.pool). The scheduler says: {text}",
-            lacks=((lacking["resource"], wanted),),
-        )
-    if evidence.pod.requests and _NO_NODE_OF_THE_POOL in text:
-        missing = ", ".join(f"{count} {resource}" for resource, count in sorted(evidence.pod.requests.items()))
-        return Finding(
-            Reason.WAITING_FOR_GPU,
-            f"{missing} missing, for no node belongs to the pool: add nodes to it, correct its node selector, or place "
-            f"the service in another pool (spec.placement.pool). The scheduler says: {text}",
-            lacks=tuple(sorted(evidence.pod.requests.items())),
-        )
-    return Finding(
-        Reason.UNSCHEDULABLE,
-        f"no node takes the pod: check the pool's node selector and tolerations. The scheduler says: {text}",
-    )
 
 
 def rejected_by_node(evidence: Evidence) -> Finding | None:

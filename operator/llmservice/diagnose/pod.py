@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from llmservice.workload.names import OPENAI_CONTAINER, TRITON_CONTAINER
+from llmservice.workload.names import CLAIMED_ANNOTATION, OPENAI_CONTAINER, TRITON_CONTAINER
+from llmservice.workload.queue import QUEUE_LABEL
 
 EXIT_SIGKILL: Final = 137
 """128 + SIGKILL: how a container ends that the kernel killed for memory."""
@@ -66,6 +68,12 @@ class Pod:
     conditions: Mapping[str, Mapping[str, Any]]
     requests: Mapping[str, int]
     annotations: Mapping[str, str]
+    claims: Mapping[str, int] = field(default_factory=dict)
+    """Devices that it claims, by DeviceClass."""
+    gates: tuple[str, ...] = ()
+    queue: str = ""
+    nominated_node: str = ""
+    tolerations: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def over(self) -> bool:
@@ -122,18 +130,23 @@ def read_pod(manifest: Mapping[str, Any], revision_label: str) -> Pod:
         conditions=conditions,
         requests=_extended_resources(spec),
         annotations=metadata.get("annotations") or {},
+        claims=_claims(metadata.get("annotations") or {}),
+        gates=tuple(gate["name"] for gate in spec.get("schedulingGates") or ()),
+        queue=(metadata.get("labels") or {}).get(QUEUE_LABEL, ""),
+        nominated_node=status.get("nominatedNodeName", ""),
+        tolerations=tuple(spec.get("tolerations") or ()),
     )
 
 
 def _containers(spec: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[Container, ...]:
     read = []
-    for field, init in (("initContainerStatuses", True), ("containerStatuses", False)):
-        read += [_container(one, init=init) for one in status.get(field) or ()]
+    for part, init in (("initContainerStatuses", True), ("containerStatuses", False)):
+        read += [_container(one, init=init) for one in status.get(part) or ()]
     known = {container.name for container in read}
-    for field, init in (("initContainers", True), ("containers", False)):
+    for part, init in (("initContainers", True), ("containers", False)):
         read += [
             Container(name=one["name"], init=init, image=one.get("image", ""))
-            for one in spec.get(field) or ()
+            for one in spec.get(part) or ()
             if one["name"] not in known
         ]
     return tuple(read)
@@ -176,3 +189,13 @@ def _extended_resources(spec: Mapping[str, Any]) -> dict[str, int]:
             if "/" in name and str(quantity).isdigit():
                 found[name] = found.get(name, 0) + int(quantity)
     return found
+
+
+def _claims(annotations: Mapping[str, str]) -> dict[str, int]:
+    """What the operator wrote beside the pod's claim, whose own content is another object's."""
+    try:
+        said = json.loads(annotations.get(CLAIMED_ANNOTATION, "{}"))
+    except ValueError:
+        return {}
+    items = said.items() if isinstance(said, dict) else ()
+    return {str(name): count for name, count in items if isinstance(count, int)}

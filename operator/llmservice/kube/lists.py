@@ -15,6 +15,7 @@ Names = tuple[str, ...]
 DEFAULT_PROTOCOL: Final = "TCP"
 
 _MAP_KEYS: Final[dict[str, Names]] = {
+    "claims": ("name",),
     "conditions": ("type",),
     "containers": ("name",),
     "env": ("name",),
@@ -23,6 +24,7 @@ _MAP_KEYS: Final[dict[str, Names]] = {
     "imagePullSecrets": ("name",),
     "initContainers": ("name",),
     "ownerReferences": ("uid",),
+    "resourceClaims": ("name",),
     "secrets": ("name",),
     "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
     "volumeDevices": ("devicePath",),

@@ -81,6 +81,11 @@ NAMESPACE: Final = Resource("", "v1", "Namespace", "namespaces", namespaced=Fals
 POD_DISRUPTION_BUDGET: Final = Resource("policy", "v1", "PodDisruptionBudget", "poddisruptionbudgets")
 NETWORK_POLICY: Final = Resource("networking.k8s.io", "v1", "NetworkPolicy", "networkpolicies")
 HORIZONTAL_POD_AUTOSCALER: Final = Resource("autoscaling", "v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers")
+RESOURCE_CLAIM_TEMPLATE: Final = Resource("resource.k8s.io", "v1", "ResourceClaimTemplate", "resourceclaimtemplates")
+RESOURCE_CLAIM: Final = Resource("resource.k8s.io", "v1", "ResourceClaim", "resourceclaims")
+DEVICE_CLASS: Final = Resource("resource.k8s.io", "v1", "DeviceClass", "deviceclasses", namespaced=False)
+RESOURCE_SLICE: Final = Resource("resource.k8s.io", "v1", "ResourceSlice", "resourceslices", namespaced=False)
+NODE: Final = Resource("", "v1", "Node", "nodes", namespaced=False)
 LEASE: Final = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 CUSTOM_RESOURCE_DEFINITION: Final = Resource(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
@@ -101,6 +106,11 @@ ALL: Final[tuple[Resource, ...]] = (
     NAMESPACE,
     POD_DISRUPTION_BUDGET,
     NETWORK_POLICY,
+    RESOURCE_CLAIM_TEMPLATE,
+    RESOURCE_CLAIM,
+    RESOURCE_SLICE,
+    DEVICE_CLASS,
+    NODE,
     HORIZONTAL_POD_AUTOSCALER,
     LEASE,
     CUSTOM_RESOURCE_DEFINITION,

@@ -34,6 +34,7 @@ from llmservice.process.resync import resync
 from llmservice.process.settings import OperatorSettings, StartupError, load_fleet, load_operator_key
 from llmservice.process.state import ProcessState
 from llmservice.process.watching import watch
+from llmservice.reconcile.fleet_view import FleetView
 from llmservice.reconcile.live import TritonLiveChanges
 from llmservice.reconcile.reconciler import Reconciler
 from llmservice.reconcile.tuner import Tuner
@@ -131,6 +132,7 @@ class Process:
                 Recorder(client, settings.identity, self._clock),
                 TritonLiveChanges(scraper.read, may_write=lambda: elector.is_leader),
                 may_write=lambda: elector.is_leader,
+                fleet_view=FleetView(client, self._clock, settings.namespaces),
             )
             queue = WorkQueue(
                 reconciler.reconcile,

@@ -16,6 +16,7 @@ from llmservice.changes.rollout import RevisionState, RolloutStep, next_step
 from llmservice.diagnose.chain import pod_finding
 from llmservice.diagnose.finding import Evidence, Finding
 from llmservice.diagnose.pod import Pod
+from llmservice.diagnose.scheduling import WAITING
 from llmservice.kube import resources
 from llmservice.kube.differs import needs_apply
 from llmservice.kube.resources import Manifest, Resource
@@ -32,9 +33,13 @@ WRITE_ORDER: Final = (
     resources.POD_DISRUPTION_BUDGET,
     resources.NETWORK_POLICY,
     resources.POD_MONITOR,
+    resources.RESOURCE_CLAIM_TEMPLATE,
     resources.DEPLOYMENT,
 )
 """What pods need comes before the pods."""
+
+NEVER_CHANGED: Final = frozenset({resources.RESOURCE_CLAIM_TEMPLATE})
+"""Kubernetes takes no other spec for them; a kept revision keeps its own, whatever would be rendered today."""
 
 SOON: Final = timedelta(seconds=5)
 STARTING: Final = timedelta(seconds=15)
@@ -92,10 +97,26 @@ def decide(world: World, intent: Intent | Blocked, memory: Manifest | None = Non
         text = "the namespace is being deleted, and the service goes with it"
         return Decision(blocked=Finding(Reason.NAMESPACE_TERMINATING, text))
     if isinstance(intent, Blocked):
-        return Decision(blocked=Finding(intent.reason, intent.message))
+        # Others of the namespace may free what a quota keeps from this one, and nothing tells of it.
+        again = LATER if intent.reason is Reason.QUOTA_EXCEEDED else None
+        return Decision(blocked=Finding(intent.reason, intent.message), requeue_after=again)
     if world.strangers:
         return Decision(blocked=_conflict(world), requeue_after=LATER)
+    missing = _missing_api(world, intent)
+    if missing:
+        return Decision(blocked=Finding(Reason.API_MISSING, missing), requeue_after=LATER)
     return _converge(world, intent, memory)
+
+
+def _missing_api(world: World, intent: Intent) -> str:
+    """What the cluster would have to serve for the spec's pods; empty where it does."""
+    kinds = {Resource.of(manifest) for manifest in intent.workload.manifests}
+    if resources.RESOURCE_CLAIM_TEMPLATE in kinds & world.unserved:
+        return (
+            f"the cluster does not serve {resources.RESOURCE_CLAIM_TEMPLATE.api_version}, which placement.allocation: "
+            "ResourceClaim needs: use Kubernetes 1.34 or later, or write placement.allocation: ExtendedResource"
+        )
+    return ""
 
 
 def _conflict(world: World) -> Finding:
@@ -136,11 +157,7 @@ def _rollout(world: World, intent: Intent) -> RolloutStep:
     for manifest in world.of(resources.DEPLOYMENT).values():
         revision = (manifest["metadata"].get("labels") or {}).get(REVISION_LABEL, "")
         pods = [pod for pod in world.pods if pod.revision == revision and not pod.over]
-        waiting = [
-            pod
-            for pod in pods
-            if (found := pod_finding(Evidence(pod))) and found.reason in {Reason.WAITING_FOR_GPU, Reason.UNSCHEDULABLE}
-        ]
+        waiting = [pod for pod in pods if (found := pod_finding(Evidence(pod))) and found.reason in WAITING]
         states[revision] = RevisionState(
             asked=int(manifest["spec"].get("replicas", 1)),
             existing=len(pods),
@@ -166,6 +183,8 @@ def _child_writes(world: World, intent: Intent, step: RolloutStep, manifests: Se
         if resource == resources.DEPLOYMENT:
             wanted = with_replicas(manifest, step.replicas[intent.workload.revision])
         live = world.written.get(name) if resource == resources.SECRET else world.children.get((resource, name))
+        if live is not None and resource in NEVER_CHANGED:
+            continue
         if needs_apply(wanted, live):
             found.append(Write(wanted, "missing" if live is None else "not as rendered"))
     return found

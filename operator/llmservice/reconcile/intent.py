@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
@@ -24,6 +24,7 @@ from llmservice.api.validation import Findings, validate
 from llmservice.capacity.limits import QUOTA_CODE
 from llmservice.capacity.plan import plan as plan_capacity
 from llmservice.capacity.pools import unknown_pool_words
+from llmservice.capacity.quota import Share, too_many
 from llmservice.reconcile.knobs import knobs_in_force
 from llmservice.repository.errors import RenderError, UnknownTritonVersionError
 from llmservice.repository.features import TritonFeatures
@@ -40,7 +41,7 @@ KEPT_FINDINGS: Final = 512
 
 @dataclass(frozen=True)
 class Intent:
-    """What the spec asks for, rendered."""
+    """What the spec asks for, rendered. `most_replicas` is what a quota leaves for them; None where none binds."""
 
     service: LLMService
     plan: CapacityPlan
@@ -48,6 +49,7 @@ class Intent:
     repository: Repository
     workload: Workload
     warnings: tuple[str, ...] = ()
+    most_replicas: int | None = None
 
 
 @dataclass(frozen=True)
@@ -71,10 +73,15 @@ def intend(
     operator_key: bytes,
     live: Sequence[LiveRevision] = (),
     tuned: Knobs | None = None,
+    *,
+    seen: FleetDefaults | None = None,
+    share: Share | None = None,
 ) -> Intent | Blocked:
     """The intent of a stored LLMService. `live` are its revisions in the cluster: one that fits is kept.
 
-    `tuned` are the knobs that the tuner has decided on for this spec.
+    `tuned` are the knobs that the tuner has decided on for this spec. `seen` is the fleet with what its nodes say of
+    themselves, for the plan alone: pods are made from the fleet as it is written. `share` is what the namespace's quota
+    leaves for this service.
     """
     findings = _findings(_asked(manifest))
     warnings = tuple(str(finding) for finding in findings.warnings)
@@ -95,13 +102,24 @@ def intend(
     if pool not in fleet.pools:
         text = f"spec.placement.pool: {unknown_pool_words(pool, fleet)}"
         return Blocked(ConditionType.CAPACITY_FITS, Reason.UNKNOWN_POOL, text, service, warnings=warnings)
-    plan = plan_capacity(service, fleet)
+    plan = plan_capacity(service, seen or fleet)
     if plan.fits is False:
         text = " ".join([plan.reason, *plan.remedies]).strip()
         over = any(problem.code == QUOTA_CODE for problem in plan.problems)
         reason = Reason.QUOTA_EXCEEDED if over else Reason.DOES_NOT_FIT
         return Blocked(ConditionType.CAPACITY_FITS, reason, text, service, plan, warnings)
-    return _render(service, plan, knobs_in_force(service, plan, tuned), fleet, operator_key, live, warnings)
+    knobs = knobs_in_force(service, plan, tuned)
+    if share is not None and plan.accelerators_per_replica:
+        spec, each = service.spec, plan.accelerators_per_replica
+        asked = spec.replicas if spec.replicas is not None else spec.scaling.min_replicas
+        text = too_many(share, asked * each, service.metadata.namespace, pool)
+        if text:
+            return Blocked(ConditionType.CAPACITY_FITS, Reason.QUOTA_EXCEEDED, text, service, plan, warnings)
+        most = share.allowed // each
+        knobs = knobs.model_copy(update={"replicas": min(knobs.replicas, most)})
+        rendered = _render(service, plan, knobs, fleet, operator_key, live, warnings)
+        return replace(rendered, most_replicas=most) if isinstance(rendered, Intent) else rendered
+    return _render(service, plan, knobs, fleet, operator_key, live, warnings)
 
 
 def _asked(manifest: Mapping[str, Any]) -> str:

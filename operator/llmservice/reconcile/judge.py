@@ -189,7 +189,7 @@ def _pods_finding(world: World, intent: Intent | Blocked, current: str | None) -
             "or correct spec.model.source.pvc.claimName"
         )
         findings.append(Finding(Reason.VOLUME_MISSING, text))
-    return service_finding(findings, intent.service.spec.placement.pool if intent.service else "")
+    return service_finding(findings, intent.service.spec.placement.pool if intent.service else "", world.pool)
 
 
 def _evidence(world: World, pod: Pod) -> Evidence:

@@ -25,6 +25,7 @@ READ_KINDS: Final = (
     resources.POD_DISRUPTION_BUDGET,
     resources.NETWORK_POLICY,
     resources.POD_MONITOR,
+    resources.RESOURCE_CLAIM_TEMPLATE,
 )
 """Kinds of children that are read. Secrets are not among them: they are written and never read."""
 

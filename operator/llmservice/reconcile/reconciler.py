@@ -22,10 +22,13 @@ from llmservice.kube.resources import Manifest
 from llmservice.reconcile.apply import Applier, NotLeadingError
 from llmservice.reconcile.conditions import read_conditions, settle, transitions, unknown
 from llmservice.reconcile.decide import LATER, SOON, Decision, decide
+from llmservice.reconcile.fleet_view import FleetView
 from llmservice.reconcile.intent import Blocked, Intent, intend
 from llmservice.reconcile.live import LiveChanges
 from llmservice.reconcile.log_context import about, note_generation
 from llmservice.reconcile.observe import namespace_terminating, observe, observe_strangers, observe_troubles
+from llmservice.reconcile.pool_of import as_seen, see_pool_of
+from llmservice.reconcile.quota import Quotas
 from llmservice.reconcile.report import Report, differs, report, status_manifest
 from llmservice.reconcile.tell import Told, tell
 from llmservice.reconcile.tuner import Tuner
@@ -59,13 +62,16 @@ class Reconciler:
     may_write: Callable[[], bool] = lambda: True
     signals: SignalsWatch | None = None
     tuner: Tuner | None = None
+    fleet_view: FleetView | None = None
     ready: dict[Key, bool] = field(default_factory=dict)
     """Whether each known service serves, for the metrics."""
     _applier: Applier = field(init=False)
+    _quotas: Quotas = field(init=False)
     _seen: dict[Key, tuple[str, int, frozenset[str]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._applier = Applier(self.client, self.may_write)
+        self._quotas = Quotas(self.fleet)
 
     async def reconcile(self, key: Key) -> timedelta | None:
         """One pass. Answers when to look again unasked; raises what the queue shall retry."""
@@ -87,6 +93,8 @@ class Reconciler:
         note_generation(world.generation)
         if self._is_stale(world):
             return SOON
+        world = await see_pool_of(world, self.fleet, self.fleet_view)
+        world = replace(world, claimants=await self._quotas.claimants(self.client, key, world.service or {}))
         intent = self._intend(world)
         if isinstance(intent, Intent):
             world = await observe_strangers(self.client, world, intent.workload.manifests)
@@ -104,7 +112,15 @@ class Reconciler:
         deployments = world.of(resources.DEPLOYMENT)
         live = [LiveRevision(deployment, maps.get(name)) for name, deployment in deployments.items()]
         tuned = self.tuner.knobs(world.key, world.uid, world.generation) if self.tuner else None
-        return intend(world.service, self.fleet, self.operator_key, live, tuned)
+        seen = self.fleet if world.pool is None else as_seen(self.fleet, world)
+        pool = str(((world.service.get("spec") or {}).get("placement") or {}).get("pool"))
+        share = self._quotas.share(world.key, pool, world.claimants)
+        intent = intend(world.service, self.fleet, self.operator_key, live, tuned, seen=seen, share=share)
+        if isinstance(intent, Intent) and share is not None:
+            self._quotas.note(world.key, pool, intent.knobs.replicas * intent.plan.accelerators_per_replica)
+        else:
+            self._quotas.forget(world.key)
+        return intent
 
     def _written(self, world: World) -> Mapping[str, Manifest]:
         """The Secrets as applied last; none once a pod waits for its Secret, which somebody must have deleted."""
@@ -216,6 +232,7 @@ class Reconciler:
         """Drops everything remembered of a service that is gone."""
         last = self._seen.pop(key, None)
         self.ready.pop(key, None)
+        self._quotas.forget(key)
         if self.signals is not None:
             self.signals.watch(key, None)
         if self.tuner is not None:

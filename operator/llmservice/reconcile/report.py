@@ -29,6 +29,7 @@ from llmservice.reconcile.decide import Decision
 from llmservice.reconcile.intent import Blocked, Intent
 from llmservice.reconcile.judge import State, judge, phase
 from llmservice.reconcile.knobs import report_knobs
+from llmservice.reconcile.shortage import report_shortage
 from llmservice.reconcile.startup_phases import startup
 from llmservice.reconcile.tuning_seen import Seen
 from llmservice.reconcile.world import World
@@ -77,6 +78,7 @@ def report(
         tuning=tuned.status if tuned else _tuning_before(world, service),
         startup=startup(world.pods),
         capacity=report_capacity(plan) if plan else None,
+        shortage=report_shortage(state.finding, world.pool),
         warnings=list(intent.warnings),
     )
     return Report(_keeping_old(status, world, intent), tuple(transitions(before, conditions)))

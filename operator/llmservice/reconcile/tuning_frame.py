@@ -34,7 +34,7 @@ def settings_of(intent: Intent, fleet: FleetDefaults) -> Settings:
         mode=service.spec.tuning.mode,
         batching=service.spec.batching.mode,
         objectives=_promises(objectives),
-        bounds=_bounds(service),
+        bounds=_bounds(service, intent.most_replicas),
         limits=_limits(plan),
         delay_binds=service.spec.engine.driver is Driver.NATIVE,
         canary=False,  # a change reaches every replica at once until one pod can have knobs of its own
@@ -79,16 +79,17 @@ def _of_metric(metric: Metric, percentiles: Percentiles | None) -> list[Objectiv
     return [Objective(metric, quantile, value.total_seconds()) for quantile, value in pairs if value is not None]
 
 
-def _bounds(service: LLMService) -> Bounds:
-    """How far each knob may move. Replicas that somebody else owns do not move at all."""
+def _bounds(service: LLMService, most: int | None) -> Bounds:
+    """How far each knob may move. Replicas that somebody else owns do not move at all, others not beyond `most`."""
     tuning, scaling, owned = service.spec.tuning.bounds, service.spec.scaling, service.spec.replicas
+    highest = scaling.max_replicas if most is None else max(scaling.min_replicas, min(scaling.max_replicas, most))
     return Bounds(
         min_delay=tuning.max_queue_delay.min.total_seconds(),
         max_delay=tuning.max_queue_delay.max.total_seconds(),
         min_instances=tuning.engine_instances.min,
         max_instances=tuning.engine_instances.max,
         min_replicas=scaling.min_replicas if owned is None else owned,
-        max_replicas=scaling.max_replicas if owned is None else owned,
+        max_replicas=highest if owned is None else owned,
     )
 
 

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from llmservice.capacity.quota import Claimant
 from llmservice.diagnose.pod import Pod
+from llmservice.diagnose.pool import PoolSeen
 from llmservice.kube.resources import Manifest, Resource
 from llmservice.reconcile.work_queue import Key
 
@@ -36,6 +38,10 @@ class World:
     autoscaler: str | None = None
     unserved: frozenset[Resource] = frozenset()
     written: Mapping[str, Manifest] = field(default_factory=dict)
+    claimants: tuple[Claimant, ...] = ()
+    """The services that share the namespace's quota of the pool, this one among them."""
+    pool: PoolSeen | None = None
+    """The nodes of the service's pool; None on a CPU, and where the operator may not read nodes."""
 
     @property
     def uid(self) -> str:

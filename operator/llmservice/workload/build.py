@@ -13,13 +13,14 @@ from llmservice.changes.change_class import ChangeClass
 from llmservice.changes.fields import rule_of
 from llmservice.changes.inputs import Inputs, inputs_of, to_annotation
 from llmservice.repository.render import Repository
+from llmservice.workload.claims import build_claim_template, is_claimed
 from llmservice.workload.config_map import build_config_map
 from llmservice.workload.deployment import build_deployment
 from llmservice.workload.manifest import Manifest, digest
 from llmservice.workload.names import revision_name
 from llmservice.workload.network_policy import build_network_policy
 from llmservice.workload.pinning import LiveRevision, kept_repository, pinned, with_kept_image
-from llmservice.workload.pod import build_pod_template
+from llmservice.workload.pod import build_pod_template, pool_of
 from llmservice.workload.pod_disruption_budget import build_pod_disruption_budget
 from llmservice.workload.pod_monitor import build_pod_monitor
 from llmservice.workload.revision import revision_of
@@ -99,6 +100,8 @@ def _manifests(
     """In the order in which a pod needs them."""
     optional = [build_network_policy(service)] if fleet.network_policy else []
     optional += [build_pod_monitor(service, fleet)] if fleet.pod_monitor else []
+    if is_claimed(service, plan):
+        optional.append(build_claim_template(service, pool_of(service, fleet), plan, revision))
     return (
         build_service_account(service),
         build_secret(service, operator_key),

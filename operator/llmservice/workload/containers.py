@@ -12,6 +12,7 @@ from llmservice.api.template import PodTemplate
 from llmservice.repository.errors import RenderError
 from llmservice.repository.features import TritonFeatures
 from llmservice.workload.arguments import TOKEN_VARIABLE, triton_arguments
+from llmservice.workload.claims import CLAIM
 from llmservice.workload.manifest import Manifest
 from llmservice.workload.names import (
     GRPC_PORT,
@@ -54,8 +55,13 @@ def build_triton_container(
     template: PodTemplate,
     accelerators: dict[str, str],
     fleet: FleetDefaults,
+    *,
+    claimed: bool = False,
 ) -> Manifest:
-    """Triton with gate and engine. Raises RenderError when the template sets a variable of the operator."""
+    """Triton with gate and engine; `claimed`: with the pod's claim of accelerators.
+
+    Raises RenderError when the template sets a variable of the operator.
+    """
     name = service.metadata.name
     return {
         "name": TRITON_CONTAINER,
@@ -69,7 +75,7 @@ def build_triton_container(
             {"name": "grpc", "containerPort": GRPC_PORT, "protocol": "TCP"},
             {"name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP"},
         ],
-        "resources": _resources(template, accelerators),
+        "resources": _resources(template, accelerators) | ({"claims": [{"name": CLAIM}]} if claimed else {}),
         "securityContext": container_security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": triton_mounts(service.spec.model, template, fleet),

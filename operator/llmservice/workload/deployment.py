@@ -11,6 +11,7 @@ from llmservice.api.service import LLMService
 from llmservice.workload.manifest import Manifest, manifest
 from llmservice.workload.names import INPUTS_ANNOTATION, REVISION_LABEL, revision_name, selector
 from llmservice.workload.probes import startup_budget
+from llmservice.workload.queue import queue_labels
 
 FETCH_ALLOWANCE: Final = timedelta(hours=1)
 """Time for images and weights to arrive before Kubernetes calls the rollout stuck; the loop says earlier and better."""
@@ -31,6 +32,7 @@ def build_deployment(
         revision_name(service.metadata.name, revision),
         revision=revision,
         annotations={INPUTS_ANNOTATION: inputs},
+        extra_labels=queue_labels(service),
     )
     built["spec"] = {
         "selector": {"matchLabels": selector(service.metadata.name) | {REVISION_LABEL: revision}},

@@ -25,6 +25,9 @@ LIVE_INPUTS_ANNOTATION: Final = f"{GROUP}/live-inputs"
 TRITON_VERSION_ANNOTATION: Final = f"{GROUP}/triton-version"
 """On a pod: the Triton version its repository was rendered for."""
 
+CLAIMED_ANNOTATION: Final = f"{GROUP}/claimed"
+"""On a pod that claims its accelerators: how many of which DeviceClass, as JSON."""
+
 SECRET_SUFFIX: Final = "-triton"  # noqa: S105 - the end of a name, not a secret
 TOKEN_KEY: Final = "token"  # noqa: S105 - the name of a key, not a secret
 TOKEN_HEADER: Final = "triton-llm-token"  # noqa: S105 - the name of a header, not a secret

@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import Final
 
 from llmservice.api.fleet import EngineImage, FleetDefaults, Pool
+from llmservice.api.placement import Spread
 from llmservice.api.plan import CapacityPlan
 from llmservice.api.service import LLMService
 from llmservice.api.template import PodTemplate
 from llmservice.capacity.accelerators import find_accelerator
 from llmservice.repository.errors import RenderError
 from llmservice.repository.features import TritonFeatures
+from llmservice.workload.claims import claimed_annotation, is_claimed, pod_claims
 from llmservice.workload.containers import build_repository_container, build_triton_container
 from llmservice.workload.manifest import Manifest
 from llmservice.workload.names import (
+    CLAIMED_ANNOTATION,
+    REVISION_LABEL,
     TRITON_CONTAINER,
     TRITON_VERSION_ANNOTATION,
     labels,
@@ -23,10 +27,12 @@ from llmservice.workload.names import (
 )
 from llmservice.workload.openai import build_openai_containers
 from llmservice.workload.probes import grace_period
+from llmservice.workload.queue import queue_labels
 from llmservice.workload.template import merge
 from llmservice.workload.volumes import build_volumes
 from llmservice.workload.weights import build_weights_containers
 
+HOSTNAME: Final = "kubernetes.io/hostname"
 USER_ID: Final = 1000
 """`triton-server`, the non-root user of Triton's images."""
 
@@ -36,7 +42,8 @@ def build_pod_template(service: LLMService, plan: CapacityPlan, fleet: FleetDefa
     pool = pool_of(service, fleet)
     image = engine_image(service, fleet)
     template = merge(pool.template, service.spec.template)
-    accelerators = accelerator_resources(pool, plan)
+    claimed = is_claimed(service, plan)
+    accelerators = {} if claimed else accelerator_resources(pool, plan)
     name = service.metadata.name
     spec: Manifest = {
         "serviceAccountName": shared_name(name),
@@ -54,7 +61,7 @@ def build_pod_template(service: LLMService, plan: CapacityPlan, fleet: FleetDefa
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "terminationGracePeriodSeconds": grace_period(service.spec.drain, fleet),
-        "topologySpreadConstraints": [_spread(name, key) for key in pool.topology_keys],
+        "topologySpreadConstraints": _spread(service, pool, revision),
         "initContainers": [
             build_repository_container(fleet),
             *build_weights_containers(service, image.image, template, fleet),
@@ -68,19 +75,24 @@ def build_pod_template(service: LLMService, plan: CapacityPlan, fleet: FleetDefa
                 template,
                 accelerators,
                 fleet,
+                claimed=claimed,
             ),
             *build_openai_containers(service, fleet),
         ],
         "volumes": build_volumes(service, revision_name(name, revision), template, fleet),
-        **_placement(pool, template, accelerators),
+        **_placement(pool, template, on_gpu=plan.accelerators_per_replica > 0),
     }
+    if claimed:
+        spec["resourceClaims"] = pod_claims(revision_name(name, revision))
     annotations = {
         **template.annotations,
         "kubectl.kubernetes.io/default-container": TRITON_CONTAINER,
         TRITON_VERSION_ANNOTATION: image.triton_version,
+        **({CLAIMED_ANNOTATION: claimed_annotation(pool, plan)} if claimed else {}),
     }
+    worn = {**template.labels, **queue_labels(service), **labels(name, revision)}
     return {
-        "metadata": {"labels": {**template.labels, **labels(name, revision)}, "annotations": annotations},
+        "metadata": {"labels": worn, "annotations": annotations},
         "spec": spec,
     }
 
@@ -115,10 +127,10 @@ def accelerator_resources(pool: Pool, plan: CapacityPlan) -> dict[str, str]:
     return {resource: str(plan.accelerators_per_replica)}
 
 
-def _placement(pool: Pool, template: PodTemplate, accelerators: dict[str, str]) -> Manifest:
+def _placement(pool: Pool, template: PodTemplate, *, on_gpu: bool) -> Manifest:
     """Where the pod may run. GPU nodes are commonly tainted with their resource's name, so that is tolerated."""
     tolerations = [dict(toleration) for toleration in template.tolerations]
-    if any(resource.startswith("nvidia.com/") for resource in accelerators):
+    if on_gpu:
         gpu: Manifest = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
         tolerations += [] if gpu in tolerations else [gpu]
     built: Manifest = {
@@ -131,11 +143,29 @@ def _placement(pool: Pool, template: PodTemplate, accelerators: dict[str, str]) 
     return {key: value for key, value in built.items() if value}
 
 
-def _spread(name: str, topology_key: str) -> Manifest:
-    """Replicas apart where that is possible; never a reason to stay unscheduled."""
-    return {
-        "maxSkew": 1,
-        "topologyKey": topology_key,
-        "whenUnsatisfiable": "ScheduleAnyway",
-        "labelSelector": {"matchLabels": selector(name)},
-    }
+def _spread(service: LLMService, pool: Pool, revision: str) -> list[Manifest]:
+    """Replicas apart over the pool's failure domains: where that is possible, or else not at all.
+
+    Required holds for domains larger than a node, unless the pool has no other: nodes that are full of other pods
+    would count as empty, and the service could not grow. It counts the pods of one revision, since those of the one
+    before are leaving, and no nodes that the pod may not use.
+    """
+    name = service.metadata.name
+    required = service.spec.placement.spread is Spread.REQUIRED
+    larger = [key for key in pool.topology_keys if key != HOSTNAME] or pool.topology_keys
+    built = []
+    for key in pool.topology_keys:
+        constraint: Manifest = {
+            "maxSkew": 1,
+            "topologyKey": key,
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": selector(name)},
+        }
+        if required and key in larger:
+            constraint |= {
+                "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": {"matchLabels": selector(name) | {REVISION_LABEL: revision}},
+                "nodeTaintsPolicy": "Honor",
+            }
+        built.append(constraint)
+    return built

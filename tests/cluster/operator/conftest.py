@@ -51,8 +51,10 @@ def start(kubeconfig: Path, namespace: str, tmp_path: Path) -> Iterator[Start]:
     """Starts a replica of the operator by its identity."""
     started: list[OperatorProcess] = []
 
-    def run(identity: str, credentials: Path = kubeconfig, fleet: str = FLEET) -> OperatorProcess:
-        started.append(OperatorProcess(credentials, namespace, identity, tmp_path, fleet))
+    def run(
+        identity: str, credentials: Path = kubeconfig, fleet: str = FLEET, lease_seconds: float = 8.0
+    ) -> OperatorProcess:
+        started.append(OperatorProcess(credentials, namespace, identity, tmp_path, fleet, lease_seconds))
         return started[-1]
 
     yield run

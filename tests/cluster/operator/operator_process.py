@@ -25,11 +25,11 @@ from pathlib import Path
 from llmservice.kube.lease import LeaseTimes
 from llmservice.process.run import run
 from llmservice.process.settings import OperatorSettings
-kubeconfig, folder, namespace, identity, port = sys.argv[1:]
+kubeconfig, folder, namespace, identity, port, lease = sys.argv[1:]
 sys.exit(run(OperatorSettings(
     operator_key_file=Path(folder, "key"), fleet_file=Path(folder, "fleet.yaml"), namespaces=(namespace,),
     lease_namespace=namespace, identity=identity, host="127.0.0.1", port=int(port),
-    lease_times=LeaseTimes(duration=8, renew_deadline=6, retry_period=0.5),
+    lease_times=LeaseTimes(duration=float(lease), renew_deadline=float(lease) * 0.75, retry_period=0.5),
     kubeconfig=Path(kubeconfig),
 )))
 """
@@ -60,6 +60,7 @@ class OperatorProcess:
     identity: str
     folder: Path
     fleet: str = FLEET
+    lease_seconds: float = 8.0
     port: int = 0
     process: subprocess.Popen[bytes] = field(init=False)
 
@@ -71,6 +72,7 @@ class OperatorProcess:
         (self.folder / "fleet.yaml").write_text(self.fleet)
         self.log_file = self.folder / f"{self.identity}.log"
         arguments = [str(self.kubeconfig), str(self.folder), self.namespace, self.identity, str(self.port)]
+        arguments.append(str(self.lease_seconds))
         with self.log_file.open("wb") as log:
             self.process = subprocess.Popen([sys.executable, "-c", PROGRAM, *arguments], stderr=log, stdout=log)
 

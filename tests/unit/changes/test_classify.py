@@ -47,6 +47,8 @@ def cost(before: dict[str, Any], after: dict[str, Any]) -> ChangeClass:
         ({"engine": {"image": "other:1"}}, ChangeClass.ROLLING_RESTART),
         ({"engine": {"parallelism": {"tensor": 2}}}, ChangeClass.ROLLING_RESTART),
         ({"drain": {"timeout": "10s"}}, ChangeClass.ROLLING_RESTART),
+        ({"placement": {"spread": "Required"}}, ChangeClass.ROLLING_RESTART),
+        ({"placement": {"queue": {"name": "a"}}}, ChangeClass.ROLLING_RESTART),
         ({"template": {"labels": {"a": "b"}}}, ChangeClass.ROLLING_RESTART),
         ({"batching": {"maxQueueDelay": "10ms", "maxSequences": 9}}, ChangeClass.DRAINED_RELOAD),
     ],

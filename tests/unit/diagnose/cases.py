@@ -49,6 +49,8 @@ class Case:
     weights_log: str = ""
     limits: dict[str, str] = field(default_factory=dict)
     fault: bool = True
+    claimed: str = "{}"
+    gates: tuple[str, ...] = ()
 
 
 def unscheduled(message: str, reason: str = "Unschedulable") -> dict[str, Any]:
@@ -89,9 +91,48 @@ CASES = [
     Case(
         "a scheduling gate",
         Reason.UNSCHEDULABLE,
-        "scheduling gate",
+        "scheduling gate example.com/licence: whoever set the gate has to lift it",
         unscheduled("Scheduling is blocked due to non-empty scheduling gates", "SchedulingGated"),
         fault=False,
+        gates=("example.com/licence",),
+    ),
+    Case(
+        "Kueue holds it",
+        Reason.WAITING_FOR_QUEUE,
+        "not yet admitted the pod to queue team-a",
+        unscheduled("Scheduling is blocked due to non-empty scheduling gates", "SchedulingGated"),
+        limits={"nvidia.com/gpu": "1"},
+        fault=False,
+        gates=("kueue.x-k8s.io/admission",),
+    ),
+    Case(
+        "lower priorities make room",
+        Reason.WAITING_FOR_GPU,
+        "node gpu-7 is being freed for it",
+        unscheduled("0/3 nodes are available: 3 Insufficient nvidia.com/gpu.") | {"nominatedNodeName": "gpu-7"},
+        limits={"nvidia.com/gpu": "1"},
+        fault=False,
+    ),
+    Case(
+        "every device is claimed",
+        Reason.WAITING_FOR_GPU,
+        "no node has 2 gpu.nvidia.com free to claim",
+        unscheduled("0/3 nodes are available: 3 cannot allocate all claims. still not schedulable, preemption: none."),
+        claimed='{"gpu.nvidia.com": 2}',
+    ),
+    Case(
+        "no driver for the claim",
+        Reason.WAITING_FOR_GPU,
+        "there is no DeviceClass gpu.nvidia.com: install the driver",
+        unscheduled("request accelerators: device class gpu.nvidia.com does not exist"),
+        claimed='{"gpu.nvidia.com": 2}',
+    ),
+    Case(
+        "a required spread",
+        Reason.UNSCHEDULABLE,
+        "write placement.spread: Preferred",
+        unscheduled("0/4 nodes are available: 4 node(s) didn't match pod topology spread constraints."),
+        limits={"nvidia.com/gpu": "1"},
     ),
     Case(
         "the claim is not there",

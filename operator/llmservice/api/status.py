@@ -104,6 +104,25 @@ class Startup(StatusModel):
     phases: Annotated[list[StartupPhase], clip_items(16), Field(max_length=16)] = []
 
 
+class WeightsStatus(StatusModel):
+    """How far the newest replica's weights are, and what their files say of the model."""
+
+    source: Annotated[Word, Field(description="Which spec.model.source this is of.")] = ""
+    phase: Annotated[Word | None, Field(description="Fetching, Waiting (for another pod), Ready or Failed.")] = None
+    percent: Annotated[int | None, Field(ge=0, le=100, description="In steps of 5.")] = None
+    total_bytes: Annotated[int | None, Field(ge=0)] = None
+    bytes_per_second: Annotated[int | None, Field(ge=0, description="Over the last seconds, two digits.")] = None
+    seconds_left: Annotated[int | None, Field(ge=0)] = None
+    revision: Annotated[Word | None, Field(description="What the source's revision was at the last fetch.")] = None
+    transferred_bytes: Annotated[
+        int | None, Field(ge=0, description="Of the last start; 0 where the cache had everything.")
+    ] = None
+    parameters: Annotated[int | None, Field(ge=0, description="Numbers in the weights' files.")] = None
+    config: Annotated[
+        str | None, Field(max_length=4096, description="What the model's config.json says of its shape, as JSON.")
+    ] = None
+
+
 class CapacityStatus(StatusModel):
     """What the capacity plan says of one replica."""
 
@@ -215,6 +234,7 @@ class LLMServiceStatus(StatusModel):
     signals: SignalsStatus | None = None
     tuning: TuningStatus | None = None
     startup: Startup | None = None
+    weights: WeightsStatus | None = None
     capacity: CapacityStatus | None = None
     shortage: Annotated[Shortage | None, Field(description="While replicas wait for accelerators.")] = None
     warnings: Annotated[

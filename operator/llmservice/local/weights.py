@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -24,10 +23,9 @@ MEGA: Final = 1e6
 
 def weights_folder(source: ModelSource, cache: Path) -> Path:
     """The folder of the cache for `source`: a readable name, and a key so that another source never meets its files."""
-    said = _said(source)
     named = "-".join(_words(source.model_dump(mode="json", by_alias=True, exclude_defaults=True)))
     readable = re.sub(r"[^A-Za-z0-9._]+", "-", named).strip("-.")[:60]
-    return cache / "models" / f"{readable}-{hashlib.sha256(said.encode()).hexdigest()[:KEY_LENGTH]}"
+    return cache / "models" / f"{readable}-{source.key[:KEY_LENGTH]}"
 
 
 async def bring_weights(source: ModelSource, folder: Path, tell: Callable[[str], None]) -> None:
@@ -38,13 +36,11 @@ async def bring_weights(source: ModelSource, folder: Path, tell: Callable[[str],
     for kind, there in (("pvc", source.pvc), ("oci", source.oci)):
         if there is not None:
             raise LocalError(
-                f"spec.model.source.{kind}: only a cluster mounts it; to run here, write hostPath, huggingFace, package"
+                f"spec.model.source.{kind}: only a cluster mounts it; here write huggingFace, hostPath or package"
             )
-    script = code_root() / SHARED_LIBRARY / "weights.py"
     folder.parent.mkdir(parents=True, exist_ok=True)
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(script), "--source", _said(source), "--target", str(folder),
-        env=os.environ | {"HF_HUB_DISABLE_PROGRESS_BARS": "1"},
+        *_program(source, folder), "--source", source.text, "--target", str(folder),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
@@ -67,6 +63,14 @@ async def bring_weights(source: ModelSource, folder: Path, tell: Callable[[str],
         raise LocalError(f"the weights could not be brought: {_fields(last).get('message') or last or f'exit {code}'}")
 
 
+def _program(source: ModelSource, folder: Path) -> list[str]:
+    """The pod's own program for this source; hubs and buckets share a cache beside the folders of models."""
+    if not source.is_fetched:
+        return [sys.executable, str(code_root() / SHARED_LIBRARY / "weights.py")]
+    call = "from llmservice.cli.main import main; main()"
+    return [sys.executable, "-c", call, "weights", "fetch", "--cache", str(folder.parent.parent / "weights")]
+
+
 def progress_in_words(line: str) -> str:
     """One progress line, `download: 45 % of 2700 MB, 85 MB/s, 20 s left`; empty for the last and for other text."""
     fields = _fields(line)
@@ -85,10 +89,6 @@ def progress_in_words(line: str) -> str:
     if left is not None and percent != 100:
         parts.append(f"{left:.0f} s left")
     return f"{phase}: {', '.join(parts)}" if parts else phase
-
-
-def _said(source: ModelSource) -> str:
-    return json.dumps(source.model_dump(mode="json", by_alias=True, exclude_none=True), sort_keys=True)
 
 
 def _words(value: Any) -> list[str]:

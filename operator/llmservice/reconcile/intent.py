@@ -25,6 +25,7 @@ from llmservice.capacity.limits import QUOTA_CODE
 from llmservice.capacity.plan import plan as plan_capacity
 from llmservice.capacity.pools import unknown_pool_words
 from llmservice.capacity.quota import Share, too_many
+from llmservice.reconcile.informed_plan import NOTHING_SHOWN, Shown, informed
 from llmservice.reconcile.knobs import knobs_in_force
 from llmservice.repository.errors import RenderError, UnknownTritonVersionError
 from llmservice.repository.features import TritonFeatures
@@ -76,12 +77,13 @@ def intend(
     *,
     seen: FleetDefaults | None = None,
     share: Share | None = None,
+    shown: Shown = NOTHING_SHOWN,
 ) -> Intent | Blocked:
     """The intent of a stored LLMService. `live` are its revisions in the cluster: one that fits is kept.
 
     `tuned` are the knobs that the tuner has decided on for this spec. `seen` is the fleet with what its nodes say of
     themselves, for the plan alone: pods are made from the fleet as it is written. `share` is what the namespace's quota
-    leaves for this service.
+    leaves for this service, `shown` what pods have shown of the model.
     """
     findings = _findings(_asked(manifest))
     warnings = tuple(str(finding) for finding in findings.warnings)
@@ -102,13 +104,14 @@ def intend(
     if pool not in fleet.pools:
         text = f"spec.placement.pool: {unknown_pool_words(pool, fleet)}"
         return Blocked(ConditionType.CAPACITY_FITS, Reason.UNKNOWN_POOL, text, service, warnings=warnings)
-    plan = plan_capacity(service, seen or fleet)
+    blind = plan_capacity(service, seen or fleet)
+    plan = informed(service, seen or fleet, blind, shown)
     if plan.fits is False:
         text = " ".join([plan.reason, *plan.remedies]).strip()
         over = any(problem.code == QUOTA_CODE for problem in plan.problems)
         reason = Reason.QUOTA_EXCEEDED if over else Reason.DOES_NOT_FIT
         return Blocked(ConditionType.CAPACITY_FITS, reason, text, service, plan, warnings)
-    knobs = knobs_in_force(service, plan, tuned)
+    knobs = knobs_in_force(service, blind, tuned)
     if share is not None and plan.accelerators_per_replica:
         spec, each = service.spec, plan.accelerators_per_replica
         asked = spec.replicas if spec.replicas is not None else spec.scaling.min_replicas
@@ -117,9 +120,9 @@ def intend(
             return Blocked(ConditionType.CAPACITY_FITS, Reason.QUOTA_EXCEEDED, text, service, plan, warnings)
         most = share.allowed // each
         knobs = knobs.model_copy(update={"replicas": min(knobs.replicas, most)})
-        rendered = _render(service, plan, knobs, fleet, operator_key, live, warnings)
-        return replace(rendered, most_replicas=most) if isinstance(rendered, Intent) else rendered
-    return _render(service, plan, knobs, fleet, operator_key, live, warnings)
+        rendered = _render(service, blind, knobs, fleet, operator_key, live, warnings)
+        return replace(rendered, plan=plan, most_replicas=most) if isinstance(rendered, Intent) else rendered
+    return replace(_render(service, blind, knobs, fleet, operator_key, live, warnings), plan=plan)
 
 
 def _asked(manifest: Mapping[str, Any]) -> str:

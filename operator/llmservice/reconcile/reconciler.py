@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from llmservice.api.fleet import FleetDefaults
@@ -23,6 +24,7 @@ from llmservice.reconcile.apply import Applier, NotLeadingError
 from llmservice.reconcile.conditions import read_conditions, settle, transitions, unknown
 from llmservice.reconcile.decide import LATER, SOON, Decision, decide
 from llmservice.reconcile.fleet_view import FleetView
+from llmservice.reconcile.informed_plan import Shown
 from llmservice.reconcile.intent import Blocked, Intent, intend
 from llmservice.reconcile.live import LiveChanges
 from llmservice.reconcile.log_context import about, note_generation
@@ -33,6 +35,7 @@ from llmservice.reconcile.report import Report, differs, report, status_manifest
 from llmservice.reconcile.tell import Told, tell
 from llmservice.reconcile.tuner import Tuner
 from llmservice.reconcile.tuning_frame import asked_of
+from llmservice.reconcile.weights_seen import inspected_model
 from llmservice.reconcile.work_queue import Key
 from llmservice.reconcile.world import World
 from llmservice.signals.watch import SignalsWatch
@@ -113,9 +116,10 @@ class Reconciler:
         live = [LiveRevision(deployment, maps.get(name)) for name, deployment in deployments.items()]
         tuned = self.tuner.knobs(world.key, world.uid, world.generation) if self.tuner else None
         seen = self.fleet if world.pool is None else as_seen(self.fleet, world)
+        shown = Shown(partial(inspected_model, world), serving=any(pod.ready for pod in world.pods))
         pool = str(((world.service.get("spec") or {}).get("placement") or {}).get("pool"))
         share = self._quotas.share(world.key, pool, world.claimants)
-        intent = intend(world.service, self.fleet, self.operator_key, live, tuned, seen=seen, share=share)
+        intent = intend(world.service, self.fleet, self.operator_key, live, tuned, seen=seen, share=share, shown=shown)
         if isinstance(intent, Intent) and share is not None:
             self._quotas.note(world.key, pool, intent.knobs.replicas * intent.plan.accelerators_per_replica)
         else:

@@ -32,6 +32,7 @@ from llmservice.reconcile.knobs import report_knobs
 from llmservice.reconcile.shortage import report_shortage
 from llmservice.reconcile.startup_phases import startup
 from llmservice.reconcile.tuning_seen import Seen
+from llmservice.reconcile.weights_seen import weights_status
 from llmservice.reconcile.world import World
 from llmservice.workload.names import REVISION_LABEL, search_labels
 
@@ -77,6 +78,7 @@ def report(
         signals=signals,
         tuning=tuned.status if tuned else _tuning_before(world, service),
         startup=startup(world.pods),
+        weights=weights_status(world, service.spec.model.source) if service else None,
         capacity=report_capacity(plan) if plan else None,
         shortage=report_shortage(state.finding, world.pool),
         warnings=list(intent.warnings),
@@ -122,6 +124,8 @@ def describe_source(source: ModelSource) -> str:
         return f"{source.pvc.claim_name}:{source.pvc.path}"
     if source.s3:
         return f"s3://{source.s3.bucket}/{source.s3.prefix}"
+    if source.gcs:
+        return f"gs://{source.gcs.bucket}/{source.gcs.prefix}"
     if source.oci:
         return source.oci.reference
     return source.host_path.path if source.host_path else ""

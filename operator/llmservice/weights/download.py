@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -24,14 +25,17 @@ class Sink:
     """A partial file that is appended to, and the hashes of all that is in it."""
 
     def __init__(self, path: Path, file: RemoteFile) -> None:
-        """Opens `path` and reads what is there. More than the file can have is thrown away. Raises OSError."""
         self.sha256: Any = hashlib.sha256()
         self.stated: Any = file.checksum.begin(file.size) if file.checksum else None
+        self.size = 0
+        self._most = file.size
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o664)
         self._file = os.fdopen(descriptor, "r+b", buffering=0)
-        if os.fstat(descriptor).st_size > file.size:
+
+    def open(self) -> None:
+        """Reads what is there. More than the file can have is thrown away. Raises OSError."""
+        if os.fstat(self._file.fileno()).st_size > self._most:
             self._file.truncate(0)
-        self.size = 0
         while block := self._file.read(HASH_BLOCK):
             self._hash(block)
 
@@ -84,9 +88,11 @@ class Transfers:
         """The SHA-256 of the file once all of it is there; None where it is not what it should be, once."""
         tries = 0
         while True:
-            sink = await asyncio.to_thread(Sink, partial, file)
-            before = sink.size
+            sink = Sink(partial, file)
+            before = 0
             try:
+                await _in_thread(sink.open)
+                before = sink.size
                 await self._transfer(file, sink)
             except BrokenTransferError:
                 tries = 1 if sink.size > before else tries + 1
@@ -95,7 +101,7 @@ class Transfers:
                 await asyncio.sleep(self.pause_seconds * 2 ** (tries - 1))
                 continue
             finally:
-                await asyncio.to_thread(sink.close)
+                await _in_thread(sink.close)
             return self._judge(file, sink)
 
     async def _transfer(self, file: RemoteFile, sink: Sink) -> None:
@@ -112,8 +118,8 @@ class Transfers:
                         ExitCode.CORRUPT, f"{file.path} of {self.origin.words} is longer than its {file.size} bytes"
                     )
                 if size >= WRITE_BYTES:
-                    await self._write(sink, waiting)
-                    waiting, size = [], 0
+                    data, waiting, size = waiting, [], 0
+                    await self._write(sink, data)
         finally:
             await self._write(sink, waiting)
         if sink.size < file.size:
@@ -124,7 +130,7 @@ class Transfers:
     async def _write(self, sink: Sink, pieces: list[bytes]) -> None:
         data = b"".join(pieces)
         if data:
-            await asyncio.to_thread(sink.write, data)
+            await _in_thread(sink.write, data)
             self.progress.advance(len(data), transferred=True)
 
     def _judge(self, file: RemoteFile, sink: Sink) -> str | None:
@@ -153,3 +159,13 @@ def _put(partial: Path, final: Path, sha256: str) -> Recorded:
 
 def _drop(partial: Path) -> None:
     partial.unlink()
+
+
+async def _in_thread(work: Callable[..., None], *arguments: object) -> None:
+    """`work` in a thread. Cancelled, it is waited for all the same: nobody else may touch the file meanwhile."""
+    running = asyncio.ensure_future(asyncio.to_thread(work, *arguments))
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait({running})
+        raise

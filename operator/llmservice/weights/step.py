@@ -60,7 +60,9 @@ async def _run(step: Step, environment: Mapping[str, str], progress: Progress) -
         fetched = await fetch(origin, step.cache, step.policy, progress)
     link(fetched.entry.files, step.target)
     seconds = round(time.monotonic() - started, 1)
-    return _fields(fetched, seconds) | await asyncio.to_thread(model_facts, fetched.entry.files)
+    return (
+        {"source": source.key} | _fields(fetched, seconds) | await asyncio.to_thread(model_facts, fetched.entry.files)
+    )
 
 
 def _fields(fetched: Fetched, seconds: float) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Final
 
 from llmservice.api.fleet import FleetDefaults
@@ -47,7 +46,7 @@ def build_weights_containers(
 def _fetch(model: ModelSpec, template: PodTemplate, fleet: FleetDefaults) -> Manifest:
     """Brings a model from a hub or a bucket: into the cache where there is one, and by links to `/models`."""
     cached = cache_volume(model, fleet)
-    arguments = ["weights", "fetch", "--source", _literal(_said(model.source)), "--target", "/models"]
+    arguments = ["weights", "fetch", "--source", _literal(model.source.text), "--target", "/models"]
     arguments += ["--cache", CACHE_PATH if cached else "/models/.cache"]
     limit = fleet.weights_cache.size_limit_bytes if cached else None
     if cached:
@@ -96,7 +95,7 @@ def _local(service: LLMService, image: str, template: PodTemplate, fleet: FleetD
     """
     source = service.spec.model.source
     script = f"/repository/{engine_name(service.metadata.name)}/1/llmserving/weights.py"
-    arguments = [script, "--source", _literal(_said(source)), "--target", "/models"]
+    arguments = [script, "--source", _literal(source.text), "--target", "/models"]
     if source_volume(source):
         arguments += ["--mount", SOURCE_PATH]
     owned = variables(ENV)
@@ -113,11 +112,6 @@ def _local(service: LLMService, image: str, template: PodTemplate, fleet: FleetD
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "volumeMounts": weights_mounts(source, template),
     }
-
-
-def _said(source: ModelSource) -> str:
-    fields = source.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return json.dumps(fields, sort_keys=True, separators=(",", ":"))
 
 
 def _literal(text: str) -> str:

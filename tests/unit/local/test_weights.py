@@ -50,7 +50,7 @@ def test_progress_is_told_in_words(line: str, words: str) -> None:
 async def test_a_volume_of_a_cluster_is_refused_with_what_to_write_instead(
     kind: dict[str, object], tmp_path: Path
 ) -> None:
-    with pytest.raises(LocalError, match=r"only a cluster mounts it; to run here, write hostPath"):
+    with pytest.raises(LocalError, match=r"only a cluster mounts it; here write huggingFace"):
         await bring_weights(source(**kind), tmp_path / "weights", lambda words: None)
 
 

@@ -1,0 +1,50 @@
+"""What the weights step left in its container's termination message: one JSON object, where it came to its end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from llmservice.diagnose.pod import Pod
+from llmservice.workload.names import WEIGHTS_CONTAINER
+
+
+@dataclass(frozen=True)
+class WeightsReport:
+    """What was brought. `source` is the key of `spec.model.source`, `config` parts of config.json."""
+
+    source: str
+    revision: str | None = None
+    size: int | None = None
+    transferred: int | None = None
+    parameters: int | None = None
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+
+def weights_report(pod: Pod) -> WeightsReport | None:
+    """The report of a pod's weights step; None where it is not over, failed, or said nothing that can be read."""
+    weights = pod.init(WEIGHTS_CONTAINER)
+    if weights is None or weights.ended is None or weights.ended.exit_code:
+        return None
+    try:
+        said = json.loads(weights.ended.message)
+    except ValueError:
+        return None
+    if not isinstance(said, dict) or not isinstance(said.get("source"), str):
+        return None
+    config = said.get("config")
+    return WeightsReport(
+        source=said["source"],
+        revision=said["revision"] if isinstance(said.get("revision"), str) else None,
+        size=_count(said, "bytes"),
+        transferred=_count(said, "transferred"),
+        parameters=_count(said, "parameters"),
+        config=config if isinstance(config, dict) else {},
+    )
+
+
+def _count(said: Mapping[str, Any], name: str) -> int | None:
+    value = said.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None

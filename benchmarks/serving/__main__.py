@@ -30,8 +30,6 @@ from llmtorch.loader import cpu_dtype
 TRACE_FILE: Final = "azure2023_conv.csv"
 IMAGES: Final = ROOT / "docs" / "images"
 STARTED_AT_ONCE: Final = 2
-RESERVE_SECONDS: Final = 20.0
-"""Of the budget: what ending all contenders takes."""
 
 
 def main() -> None:
@@ -49,8 +47,8 @@ def main() -> None:
         roster = Roster()
         try:
             start(roster, names, smollm2(), Path(folder), dtype, asked)
-            deadline = began + plan.BUDGET_SECONDS[asked] - RESERVE_SECONDS
-            rounds = plan.run(roster, asked, deadline, trace, tell=lambda line: print(line, flush=True))
+            deadline = plan.deadline(asked, began, ready=time.monotonic())
+            rounds = plan.run(roster, asked, deadline, trace, names, tell=lambda line: print(line, flush=True))
         finally:
             roster.close()
     bfloat16 = dtype is torch.bfloat16

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from benchmarks.figures import Size
 from benchmarks.serving.contender import Result
-from benchmarks.serving.roster import Roster
+from benchmarks.serving.roster import NAMES, Roster
 from benchmarks.serving.workload import Load, bursts, fixed, long_prompts, mixed, open_loop, recorded
 from llmservice.tuning.simulator.load import Load as Trace
 
@@ -19,8 +20,12 @@ GUESSED_RATE: Final = 100.0
 """Tokens/s, where nothing was measured yet."""
 RECORDED_REQUESTS: Final = 64
 PASSES: Final = {Size.FULL: 9, Size.QUICK: 3, Size.SMOKE: 1}
-BUDGET_SECONDS: Final = {Size.FULL: 36 * 60.0, Size.QUICK: 9.5 * 60.0, Size.SMOKE: 10 * 60.0}
-"""For everything, starts included. A pass is begun only where its cases still fit."""
+BUDGET_SECONDS: Final = {Size.FULL: 36 * 60.0, Size.QUICK: 9.5 * 60.0, Size.SMOKE: math.inf}
+"""For everything, starts included. A case is begun only where it still fits."""
+LEAST_SHARE: Final = 0.6
+"""Of the budget is for measuring, however long the starts took: the first of vLLM on a machine takes minutes."""
+RESERVE_SECONDS: Final = 20.0
+"""Of the budget: what ending all contenders takes."""
 SERVED: Final = ("torch", "vllm", "vllm-triton")
 MODES: Final = ("torch-none", "torch-dynamic", "torch-static", "generate")
 
@@ -82,9 +87,17 @@ CASES: Final = (
 )
 
 
-def cases(size: Size) -> tuple[Case, ...]:
-    """Those of a size."""
-    return tuple(case for case in CASES if size is not Size.QUICK or not case.rest)
+def cases(size: Size, names: Sequence[str] = NAMES) -> tuple[Case, ...]:
+    """Those of a size that compare contenders of these `names`; for one name alone, all that it takes part in."""
+    least = min(2, len(names))
+    compared = (case for case in CASES if len({*case.contenders, *case.seldom} & set(names)) >= least)
+    return tuple(case for case in compared if size is not Size.QUICK or not case.rest)
+
+
+def deadline(size: Size, began: float, ready: float) -> float:
+    """Until when a run that `began` may measure, once all contenders are `ready`, on one clock."""
+    budget = BUDGET_SECONDS[size]
+    return max(began + budget - RESERVE_SECONDS, ready + LEAST_SHARE * budget)
 
 
 @dataclass
@@ -118,32 +131,33 @@ def run(
     size: Size,
     deadline: float,
     trace: Trace | None = None,
+    names: Sequence[str] = NAMES,
     tell: Callable[[str], None] = print,
     clock: Callable[[], float] = time.monotonic,
 ) -> Rounds:
-    """Runs the cases of a size in turns until its passes are done, or one that took long no longer fits.
+    """Runs the cases that compare `names` in turns until its passes are done, or one that took long no longer fits.
 
     `deadline` is on `clock`. The first pass begins every case that it has time to begin.
     """
     done = Rounds()
     took: dict[tuple[str, str], float] = {}
 
-    def fit(case: Case, names: list[str]) -> bool:
-        return clock() + sum(took.get((case.name, name), 0.0) for name in names) <= deadline
+    def fit(case: Case, present: list[str]) -> bool:
+        return clock() + sum(took.get((case.name, name), 0.0) for name in present) <= deadline
 
     for number in range(PASSES[size]):
-        for case in cases(size):
-            names = roster.present(case.names(number))
-            if not fit(case, names):
-                names = [name for name in names if name not in case.seldom]
-            if not fit(case, names):
+        for case in cases(size, names):
+            present = roster.present(case.names(number))
+            if not fit(case, present):
+                present = [name for name in present if name not in case.seldom]
+            if not fit(case, present):
                 done.skipped.setdefault(case.name, "no time was left for it")
                 continue
             load = case.load(number, size, done.rate(), trace)
             if load is None:
                 done.skipped[case.name] = "no trace is at hand"
                 continue
-            for name in names:
+            for name in present:
                 began = clock()
                 _turn(roster, case, number, load, name, done, tell)
                 took[case.name, name] = clock() - began

@@ -116,7 +116,7 @@ def figures(rounds: Rounds, roster: Roster, names: Sequence[str], size: Size, ou
             out.missing("torch_start", "s", roster.absent["torch"], START_GOAL)
         else:
             out.add("torch_start", start, "s", START_GOAL)
-    known = {case.name for case in cases(size)}
+    known = {case.name for case in cases(size, names)}
     for one in wanted(bfloat16=bfloat16):
         if one.case in known and set(one.contenders) <= set(names):
             _add(one, rounds, roster, out)

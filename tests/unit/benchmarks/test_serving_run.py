@@ -108,6 +108,17 @@ def test_a_quick_run_has_every_figure_with_a_goal_within_its_time(capsys: pytest
     assert "torch_over_vllm_fixed_16_lowest" in found, "a core case is seen more than once"
 
 
+def test_some_contenders_run_only_what_compares_them() -> None:
+    assert [case.name for case in plan.cases(Size.FULL, ["vllm", "vllm-triton"])] == ["fixed_16", "fixed_32"]
+    assert len(plan.cases(Size.FULL, ["torch"])) == len(plan.CASES)
+
+
+def test_slow_starts_leave_time_to_measure() -> None:
+    assert plan.deadline(Size.QUICK, 100.0, ready=220.0) == 100.0 + 550.0
+    assert plan.deadline(Size.QUICK, 100.0, ready=1000.0) == 1000.0 + 342.0
+    assert plan.deadline(Size.SMOKE, 100.0, ready=1000.0) == float("inf")
+
+
 def test_turns_alternate() -> None:
     case = next(case for case in plan.CASES if case.name == "fixed_16")
     assert case.names(0)[0] == "torch"

@@ -85,13 +85,18 @@ def chart(title: str, x_label: str, lines: Sequence[Line]) -> str:
         parts.append(_text(LEFT - 8, float(y) + 4, f"{index * step:g}", "end"))
     parts += [_text(float(at(x, 0).split(",")[0]), HEIGHT - BOTTOM + 18, f"{x:g}", "middle") for x in xs]
     parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 10, x_label, "middle"))
+    ends: list[tuple[float, float, str, str]] = []
     for line, colour in zip(lines, COLOURS, strict=False):
         band = [at(x, max(v)) for x, v in line.points] + [at(x, min(v)) for x, v in reversed(line.points)]
         middle = [at(x, median(v)) for x, v in line.points]
         parts.append(f'<polygon points="{" ".join(band)}" fill="{colour}" opacity="0.2"/>')
         parts.append(f'<polyline points="{" ".join(middle)}" fill="none" stroke="{colour}" stroke-width="2"/>')
         end_x, end_y = map(float, middle[-1].split(","))
-        parts.append(_text(end_x + 8, end_y + 4, line.name, "start", fill=colour))
+        ends.append((end_y, end_x, line.name, colour))
+    lowest = 0.0
+    for end_y, end_x, name, colour in sorted(ends):  # names of lines that end close together stand below each other
+        lowest = max(end_y, lowest + 14)
+        parts.append(_text(end_x + 8, lowest + 4, name, "start", fill=colour))
     return _svg(WIDTH, HEIGHT, parts)
 
 

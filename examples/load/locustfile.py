@@ -30,6 +30,8 @@ QUESTIONS = (
     "Write a short poem about a queue that never ends.",
     "List five things to check when a server is slow.",
 )
+QUIT_SECONDS = 0.5
+"""After the last answer: Locust is to find every user gone."""
 HasText = Callable[[dict[str, Any]], bool]
 
 
@@ -38,14 +40,21 @@ class StreamingUser(HttpUser):
 
     abstract = True
     wait_time = constant(0)
-    asked = 0
+    asked = answered = 0
 
     def stream(self, path: str, body: dict[str, Any], has_text: HasText, headers: dict[str, str] | None = None) -> None:
         """Asks once and reports when tokens came."""
-        StreamingUser.asked += 1
-        if 0 < REQUESTS < StreamingUser.asked:
-            gevent.spawn(self.environment.runner.quit)  # it waits for every user's question, so no user may wait for it
+        if 0 < REQUESTS <= StreamingUser.asked:
             raise StopUser
+        StreamingUser.asked += 1
+        try:
+            self._ask(path, body, has_text, headers)
+        finally:
+            StreamingUser.answered += 1
+            if StreamingUser.answered == REQUESTS:
+                gevent.spawn_later(QUIT_SECONDS, self.environment.runner.quit)
+
+    def _ask(self, path: str, body: dict[str, Any], has_text: HasText, headers: dict[str, str] | None) -> None:
         started = time.perf_counter()
         with self.client.post(path, json=body, headers=headers, stream=True, catch_response=True) as answer:
             if answer.status_code != 200:

@@ -19,12 +19,12 @@ from tests.serving.smollm2_service import NAME
 
 pytestmark = pytest.mark.e2e
 FILE = Path(__file__).parents[3] / "examples" / "load" / "locustfile.py"
-REQUESTS = 4
+REQUESTS = 5
 
 
 async def locust(user: str, host: str, **environment: str) -> tuple[int, list[dict[str, Any]], str]:
     """Exit code, statistics and log of a run with two users that ends by itself."""
-    options = ["--headless", "--users=2", "--spawn-rate=2", "--stop-timeout=300", "--json", "--skip-log-setup"]
+    options = ["--headless", "--users=2", "--spawn-rate=2", "--json", "--skip-log-setup"]
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "locust", "-f", str(FILE), *options, f"--host={host}", user,
         env={**os.environ, "MODEL": NAME, "MAX_TOKENS": "4", "REQUESTS": str(REQUESTS), **environment},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 from collections import Counter
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -15,7 +16,11 @@ from cluster.settings import from_environment
 from llmservice.api.crd import crd, crd_yaml
 from llmservice.api.reference import rules
 from llmservice.api.schema import RULES
+from llmservice.repository.errors import RenderError
+from llmservice.repository.images import serving_images
+from llmservice.repository.lint import Severity, lint_pbtxt
 from tests.rule_cases import RULE_CASES
+from tests.unit.repository.cases import CASES, STOCK_CASES
 
 TIERS: Final = ("unit", "cluster", "e2e")
 IMAGE_GOAL: Final = 250
@@ -74,10 +79,34 @@ def tested_rules(figures: Figures, collected: Collected) -> None:
         figures.add(f"cel_rules_with_{kind}_test", covered, "rules", len(known), "higher")
 
 
+def repositories(figures: Figures) -> None:
+    """The renderer's services times NVIDIA's images: what Triton's message and the rules of its core take.
+
+    A pair that the renderer refuses, with a reason, is none. `tests/e2e/repository/test_loads.py` loads the same in a
+    real tritonserver.
+    """
+    rendered = accepted = 0
+    known: dict[str, bool] = {}
+    for case in (*CASES, *STOCK_CASES):
+        for image in serving_images():
+            try:
+                files = replace(case, triton=image.triton).render().files
+            except RenderError:
+                continue
+            rendered += 1
+            texts = [text for path, text in files.items() if path.endswith("config.pbtxt")]
+            for text in texts:
+                if text not in known:
+                    known[text] = not any(found.severity is Severity.ERROR for found in lint_pbtxt(text))
+            accepted += all(known[text] for text in texts)
+    figures.add("rendered_repositories_accepted", accepted, "repositories", rendered, "higher")
+
+
 def main() -> None:
     """Counts and prints."""
     figures = Figures("sizes")
     image(figures)
+    repositories(figures)
     figures.add("crd", len(crd_yaml().encode()), "bytes", CRD_GOAL)
     collected = collect()
     tested_rules(figures, collected)

@@ -71,6 +71,10 @@ def _nvidia(**batching: Any) -> Spec:
     return {"engine": {"backend": "vllm", "driver": "Nvidia"}, "batching": batching}
 
 
+def _vllm(**options: Any) -> Spec:
+    return {"engine": {"backend": "vllm", "vllm": options}}
+
+
 _LEVELS: Final[Spec] = {"levels": 3, "default": 2}
 
 TRITON_CASES: Final = (
@@ -169,6 +173,75 @@ ENGINE_CASES: Final = (
         _engine(backend="vllm", parallelism={"tensor": 1}) | {"placement": {"pool": "mig-3g.40gb"}},
         _engine(backend="vllm", parallelism={"tensor": 2}) | {"placement": {"pool": "mig-3g.40gb"}},
         "MIG slice",
+    ),
+    RuleCase(
+        "own-nvidia-instances",
+        _nvidia(),
+        {**_nvidia(), "tuning": {"bounds": {"engineInstances": {"max": 2}}}},
+        "loads the weights again",
+    ),
+    RuleCase("own-nvidia-order", _nvidia(), _nvidia(preserveOrdering=True), "order of answers means nothing"),
+    RuleCase(
+        "own-vllm-options",
+        _engine(backend="vllm", vllm={"maxActiveAdapters": 2}),
+        _engine(backend="torch", vllm={"maxActiveAdapters": 2}),
+        "means nothing to backend torch",
+    ),
+    RuleCase(
+        "own-adapter-name",
+        _vllm(adapters=[{"name": "sql", "path": "adapters/sql"}]),
+        _vllm(adapters=[{"name": "my sql", "path": "adapters/sql"}]),
+        "my sql cannot name an adapter",
+    ),
+    RuleCase(
+        "own-adapter-path",
+        _vllm(adapters=[{"name": "sql", "path": "/adapters/sql"}]),
+        _vllm(adapters=[{"name": "sql", "path": "../sql"}]),
+        "leaves its folder",
+    ),
+    RuleCase(
+        "own-adapter-rank",
+        _vllm(adapters=[{"name": "sql", "path": "sql", "rank": 32}], maxAdapterRank=32),
+        _vllm(adapters=[{"name": "sql", "path": "sql", "rank": 64}], maxAdapterRank=32),
+        "adapter sql has rank 64, and there is room up to 32",
+    ),
+    RuleCase(
+        "own-adapter-once",
+        _vllm(adapters=[{"name": "a", "path": "a"}, {"name": "b", "path": "a"}]),
+        _vllm(adapters=[{"name": "a", "path": "a"}, {"name": "a", "path": "b"}]),
+        "a name of its own",
+    ),
+    RuleCase(
+        "own-speculative-model",
+        _vllm(speculative={"method": "Draft", "model": "draft"}),
+        _vllm(speculative={"method": "Ngram", "model": "draft"}),
+        "remove speculative.model",
+    ),
+    RuleCase(
+        "own-tensorrtllm-options",
+        _engine(backend="tensorrtllm", driver="Nvidia", tensorrtllm={"runtime": "Engine"}),
+        _engine(backend="vllm", tensorrtllm={"runtime": "Engine"}),
+        "means nothing to backend vllm",
+    ),
+    RuleCase(
+        "own-engine-runtime",
+        _engine(backend="tensorrtllm", driver="Nvidia", tensorrtllm={"runtime": "Engine", "engine": {}}),
+        _engine(backend="tensorrtllm", driver="Nvidia", tensorrtllm={"engine": {}}),
+        "runtime PyTorch builds no engine",
+    ),
+    RuleCase(
+        "own-compute-capability",
+        _engine(
+            backend="tensorrtllm",
+            driver="Nvidia",
+            tensorrtllm={"runtime": "Engine", "engine": {"computeCapability": "8.0"}},
+        ),
+        _engine(
+            backend="tensorrtllm",
+            driver="Nvidia",
+            tensorrtllm={"runtime": "Engine", "engine": {"computeCapability": "sm80"}},
+        ),
+        "sm80 is no compute capability",
     ),
     RuleCase("own-driver-torch", _engine(driver="Native"), _engine(driver="Nvidia"), "torch has no stock driver"),
     RuleCase(

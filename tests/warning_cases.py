@@ -16,15 +16,27 @@ WARNING_CASES: Final[dict[str, dict[str, Any]]] = {
     "trap-delay-continuous": {"batching": {"maxQueueDelay": "5ms"}},
     "trap-mode-none": {"batching": {"mode": "None", "maxSequences": 8}},
     "trap-replicas-and-scaling": {"replicas": 1, "scaling": {"maxReplicas": 2}},
+    "trap-driver-nvidia": {"engine": {"backend": "vllm", "driver": "Nvidia"}},
+    "trap-nvidia-openai": {
+        "engine": {"backend": "vllm", "driver": "Nvidia"},
+        "service": {"openAI": {"apiKeysSecret": "keys"}},
+    },
+    "trap-bls-instances": {
+        "engine": {
+            "backend": "tensorrtllm",
+            "driver": "Nvidia",
+            "tensorrtllm": {"runtime": "Engine", "engine": {"chain": "BLS"}},
+            "parameters": {"bls_instance_count": "4"},
+        },
+        "batching": {"maxSequences": 8},
+    },
+    "trap-engine-kv-dtype": {
+        "engine": {"backend": "tensorrtllm", "driver": "Nvidia", "tensorrtllm": {"runtime": "Engine"}},
+        "kvCache": {"dtype": "fp8_e4m3"},
+    },
+    "trap-tokenizer-path": {"model": {"tokenizer": {"path": "tokenizer"}}},
     "trap-unpinned-model": {"model": {"source": HUB}},
     "trap-unpinned-image": {"engine": {"image": "registry.example/triton"}},
     "trap-cache-unused": {"model": {"cache": {"claimName": "models"}}},
-    "idle-backend": {"engine": {"backend": "tensorrtllm", "driver": "Nvidia"}},
-    "idle-driver": {"engine": {"backend": "vllm", "driver": "Nvidia"}},
     "idle-canary": {"replicas": 3},
-    "idle-kv-cache-dtype": {
-        "engine": {"backend": "tensorrtllm", "driver": "Nvidia"},
-        "kvCache": {"dtype": "fp8_e4m3"},
-    },
-    "idle-tokenizer-path": {"model": {"tokenizer": {"path": "tokenizer"}}},
 }

@@ -25,7 +25,7 @@ class SamplingParameters:
     The repetition penalty (1 is off) divides the logits of tokens of prompt and answer, or multiplies them where they
     are negative; the presence and frequency penalties (0 is off) are subtracted for tokens of the answer. `logit_bias`
     pairs tokens with what is added to their logits. `logprobs` None is off, else how many of the likeliest tokens are
-    told beside the chosen one.
+    told beside the chosen one. `adapter` names a LoRA adapter of the service; empty: the model alone.
     """
 
     max_tokens: int = 16
@@ -44,6 +44,7 @@ class SamplingParameters:
     logit_bias: tuple[tuple[int, float], ...] = ()
     logprobs: int | None = None
     n: int = 1
+    adapter: str = ""
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ MAX_LOGPROBS: Final = 20
 DAY_MS: Final = 86_400_000
 MAX_LEVEL: Final = 16
 MAX_CLIENT: Final = 256
+MAX_ADAPTER: Final = 63
 
 
 class InvalidRequestError(ValueError):
@@ -143,6 +144,12 @@ def _client(key: str, value: Any) -> str:
     return value
 
 
+def _adapter(key: str, value: Any) -> str:
+    if not isinstance(value, str) or len(value) > MAX_ADAPTER:
+        raise InvalidRequestError(f"{key}: must be the name of an adapter of this service, not {value!r:.80}")
+    return value
+
+
 def _seed(key: str, value: Any) -> int | None:
     return None if value is None else _integer(0, 2**63 - 1)(key, value)
 
@@ -178,6 +185,7 @@ _READERS: Final[dict[str, Callable[[str, Any], Any]]] = {
     "logit_bias": _logit_bias,
     "logprobs": _logprobs,
     "n": _integer(1, MAX_ANSWERS),
+    "adapter": _adapter,
     "deadline_ms": _integer(1, DAY_MS),
     "timeout": _integer(0, DAY_MS * 1000),
     "priority_level": _integer(1, MAX_LEVEL),

@@ -114,6 +114,7 @@ def check_sampling(sampling: SamplingParameters, vocabulary: int) -> None:
         (sampling.repetition_penalty > 0, f"repetition_penalty is {sampling.repetition_penalty}: send one above 0"),
         (unknown is None, f"logit_bias names the token {unknown}: the model's are 0 to {vocabulary - 1}"),
         (all(sampling.stop), "stop holds an empty string: leave it out"),
+        (not sampling.adapter, f"adapter: the torch engine has none, so no {sampling.adapter!r:.80}: leave it out"),
     )
     for holds, message in bounds:
         if not holds:

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from vllm import SamplingParams
 from vllm.engine.arg_utils import AsyncEngineArgs
+from vllm.lora.request import LoRARequest
 from vllm.platforms import current_platform
 from vllm.sampling_params import RequestOutputKind
 from vllm.v1.engine.async_llm import AsyncLLM
@@ -41,6 +42,9 @@ class Core:
 
     def __init__(self, options: EngineOptions, statistics: Statistics) -> None:
         known = {field.name: field.type for field in dataclasses.fields(AsyncEngineArgs)}
+        self._adapters = {
+            name: LoRARequest(name, number, path) for number, (name, path) in enumerate(options.adapters.items(), 1)
+        }
         self._arguments = AsyncEngineArgs(**options.engine_arguments(known))
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, name="vllm", daemon=True)
@@ -65,10 +69,13 @@ class Core:
         self, request_id: str, tokens: Sequence[int], sampling: dict[str, Any], priority: int
     ) -> AsyncIterator[Sequence[Any]]:
         """What is new of the request's answers, each time. A smaller priority goes first, as everywhere here."""
-        parameters = SamplingParams(**sampling, output_kind=RequestOutputKind.DELTA)
+        adapter = self._adapters.get(sampling.get("adapter", ""))
+        told = {key: value for key, value in sampling.items() if key != "adapter"}
+        parameters = SamplingParams(**told, output_kind=RequestOutputKind.DELTA)
         # Typed, so that vLLM takes it as it is instead of through a thread that tokenizes.
         prompt = {"type": "token", "prompt_token_ids": list(tokens)}
-        async for output in self._llm.generate(prompt, parameters, request_id, priority=priority):
+        asked = self._llm.generate(prompt, parameters, request_id, lora_request=adapter, priority=priority)
+        async for output in asked:
             yield output.outputs
 
     async def abort(self, request_id: str) -> None:

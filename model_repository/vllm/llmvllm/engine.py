@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -33,7 +33,7 @@ class AsyncEngine(Protocol):
     def generate(
         self, request_id: str, tokens: Sequence[int], sampling: dict[str, Any], priority: int
     ) -> AsyncIterator[Sequence[Any]]:
-        """What is new of the request's answers, each time."""
+        """What is new of the request's answers, each time. `sampling` also has `adapter` where one is asked."""
 
     async def abort(self, request_id: str) -> None:
         """Ends a request; `generate` gives its last outputs."""
@@ -70,12 +70,14 @@ class VllmEngine:
         statistics: Statistics,
         lost: tuple[type[BaseException], ...],
         invalid: tuple[type[BaseException], ...] = (ValueError,),
+        adapters: Collection[str] = (),
     ) -> None:
         self._core = core
         self._prompts = prompts
         self._statistics = statistics
         self._lost = lost
         self._invalid = invalid
+        self._adapters = adapters
         self._wake: Callable[[], None] = lambda: None
         self._live: dict[int, _Work] = {}
         self._batches = Batches()
@@ -150,6 +152,11 @@ class VllmEngine:
             raise RequestError(f"key {request.key} is taken by a live request: both are ended")
         tokens = self._prompts.encode(request)
         sampling = sampling_arguments(request.sampling, room=self._prompts.max_length - len(tokens))
+        adapter = request.sampling.adapter
+        if adapter and adapter not in self._adapters:
+            known = ", ".join(sorted(self._adapters)) or "none"
+            raise RequestError(f"adapter {adapter!r:.80} is not served: leave it out, or send one of: {known}")
+        sampling |= {"adapter": adapter} if adapter else {}
         answers = Answers(request.key, request.sampling.n, len(tokens), request.sampling.logprobs)
         return _Work(request, tokens, sampling, answers)
 

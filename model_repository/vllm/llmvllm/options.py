@@ -29,6 +29,7 @@ AGREED: Final = frozenset(
         "tensor_parallel",
         "pipeline_parallel",
         "device",
+        "adapters",
     }
 )
 """Keys that the renderer writes; all others are vLLM's engine arguments, `spec.engine.parameters`."""
@@ -43,7 +44,8 @@ class EngineOptions:
     """Options of one engine instance.
 
     `max_length` and `max_batch_tokens` None are what the model and vLLM say. `memory_percent` bounds weights plus KV
-    cache, in percent of the memory of the device. `arguments` are vLLM's own, as they were written.
+    cache, in percent of the memory of the device. `adapters` are folders of LoRA adapters by name. `arguments` are
+    vLLM's own, as they were written.
     """
 
     model_path: Path
@@ -58,6 +60,7 @@ class EngineOptions:
     pipeline_parallel: int = 1
     device: str = "auto"
     chat_template: str | None = None
+    adapters: Mapping[str, str] = field(default_factory=dict)
     arguments: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -85,6 +88,7 @@ class EngineOptions:
             pipeline_parallel=parameters.integer("pipeline_parallel", 1, minimum=1),
             device=parameters.text("device", device),
             chat_template=parameters.text("chat_template", "") or None,
+            adapters=json.loads(parameters.text("adapters", "") or "{}"),
             arguments={key: parameters.text(key, "") for key in parameters.keys() - AGREED},
         )
 

@@ -20,4 +20,6 @@ def start_engine(options: EngineOptions, metrics: EngineMetrics, series: Metrics
     core = Core(options if not Core.on_cpu() else on_cpu(options, processor_flags(), host_memory()), statistics)
     tokenizer = TextTokenizer.load(options.model_path, options.chat_template)
     prompts = Prompts(tokenizer, core.max_length)
-    return VllmEngine(core, prompts, statistics, lost=(EngineDeadError,), invalid=INVALID)
+    return VllmEngine(
+        core, prompts, statistics, lost=(EngineDeadError,), invalid=INVALID, adapters=tuple(options.adapters)
+    )

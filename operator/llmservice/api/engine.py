@@ -8,6 +8,8 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from llmservice.api.schema import ApiModel, Rule
+from llmservice.api.tensorrtllm import TensorRTLLMOptions
+from llmservice.api.vllm import VllmOptions
 
 OWNED_PARAMETERS: Final = {
     "run_directory": "nothing: the operator chooses it",
@@ -38,6 +40,19 @@ OWNED_PARAMETERS: Final = {
     "max_num_batched_tokens": "batching.maxBatchTokens",
     "max_model_len": "model.maxLength",
     "served_model_name": "model.servedNames",
+    "max_batch_size": "batching.maxSequences",
+    "max_num_tokens": "batching.maxBatchTokens",
+    "max_seq_len": "model.maxLength",
+    "gpt_model_path": "model.source",
+    "gpt_model_type": "nothing: batches are formed in flight",
+    "kv_cache_free_gpu_mem_fraction": "kvCache.memoryPercent",
+    "adapters": "engine.vllm.adapters",
+    "enable_lora": "engine.vllm.adapters",
+    "max_lora_rank": "engine.vllm.maxAdapterRank",
+    "max_loras": "engine.vllm.maxActiveAdapters",
+    "speculative_model": "engine.vllm.speculative",
+    "num_speculative_tokens": "engine.vllm.speculative",
+    "triton_config": "nothing: the operator chooses it",
 }
 """Engine parameters that the operator renders from the spec, and the field that sets each."""
 
@@ -54,8 +69,8 @@ class Backend(StrEnum):
     TENSORRTLLM = "tensorrtllm"
 
 
-SERVED_BACKENDS: Final = frozenset({Backend.TORCH, Backend.VLLM})
-"""Backends that this version has an engine for (`model_repository/<backend>`); pods of others would only hold GPUs."""
+NATIVE_BACKENDS: Final = frozenset({Backend.TORCH, Backend.VLLM})
+"""Backends that have an engine of ours (`model_repository/<backend>`)."""
 
 
 class Driver(StrEnum):
@@ -107,15 +122,13 @@ class TorchOptions(ApiModel):
 class EngineSpec(ApiModel):
     """The engine: the Triton model that holds the weights."""
 
-    backend: Annotated[Backend, Field(description="The library that computes. torch and vllm serve yet.")] = (
-        Backend.TORCH
-    )
+    backend: Annotated[Backend, Field(description="The library that computes.")] = Backend.TORCH
     driver: Annotated[
         Driver,
         Field(
             description="Native: this project's engine behind the gate, which queues, orders and batches. "
-            "Nvidia: the stock backend, which takes requests at once, so that mode, delay, priorities and queue limits "
-            "mean nothing and nobody sees who waits. Not rendered yet."
+            "Nvidia: the stock backend without a gate. It takes requests at once, so there are no modes, delay, "
+            "priorities, queue limits, chat templates and no OpenAI endpoint; only replicas are tuned."
         ),
     ] = Driver.NATIVE
     image: Annotated[
@@ -127,6 +140,8 @@ class EngineSpec(ApiModel):
         Field(max_length=64, description="Passed to the backend as they are, unless the operator owns the key."),
     ] = {}
     torch: TorchOptions | None = None
+    vllm: VllmOptions | None = None
+    tensorrtllm: TensorRTLLMOptions | None = None
 
     rules = (
         Rule(
@@ -147,6 +162,20 @@ class EngineSpec(ApiModel):
             message='"engine.torch means nothing to backend %s: remove it, or write backend: torch"'
             ".format([self.backend])",
             field_path=".torch",
+        ),
+        Rule(
+            code="own-vllm-options",
+            expression="!has(self.vllm) || self.backend == 'vllm'",
+            message='"engine.vllm means nothing to backend %s: remove it, or write backend: vllm"'
+            ".format([self.backend])",
+            field_path=".vllm",
+        ),
+        Rule(
+            code="own-tensorrtllm-options",
+            expression="!has(self.tensorrtllm) || self.backend == 'tensorrtllm'",
+            message='"engine.tensorrtllm means nothing to backend %s: remove it, or write backend: tensorrtllm with '
+            'driver: Nvidia".format([self.backend])',
+            field_path=".tensorrtllm",
         ),
         Rule(
             code="own-torch-parallelism",

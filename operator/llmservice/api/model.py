@@ -216,7 +216,8 @@ class TokenizerSpec(ApiModel):
 
     chat_template: Annotated[str | None, Field(max_length=32768, description="Jinja chat template.")] = None
     path: Annotated[
-        RelativePath | None, Field(description="Folder of the tokenizer inside the source. Does nothing yet.")
+        RelativePath | None,
+        Field(description="Folder of the tokenizer inside the source, beside an engine of TensorRT-LLM."),
     ] = None
 
     rules = (_relative("own-tokenizer-path", "path"),)

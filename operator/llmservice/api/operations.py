@@ -29,7 +29,7 @@ class KvCache(ApiModel):
         KvCacheDtype,
         Field(
             description="Type of cached keys and values. Auto: as the model computes. torch also has fp8_e4m3, half of "
-            "bfloat16 in memory; vllm has what it and the accelerator can; tensorrtllm not yet."
+            "bfloat16 in memory; vllm and tensorrtllm have what they and the accelerator can."
         ),
     ] = KvCacheDtype.AUTO
     memory_percent: Annotated[

@@ -96,6 +96,20 @@ class LLMServiceSpec(ApiModel):
             field_path=".batching",
         ),
         Rule(
+            code="own-nvidia-instances",
+            expression="self.engine.driver != 'Nvidia' || self.tuning.bounds.engineInstances.max == 1",
+            message='"a second instance of a stock backend loads the weights again onto the same accelerator: write '
+            'tuning.bounds.engineInstances: {min: 1, max: 1}, and let replicas grow"',
+            field_path=".tuning.bounds.engineInstances",
+        ),
+        Rule(
+            code="own-nvidia-order",
+            expression="self.engine.driver != 'Nvidia' || !self.batching.preserveOrdering",
+            message='"the stock driver answers as it finishes, so an order of answers means nothing: remove '
+            'preserveOrdering, or write driver: Native"',
+            field_path=".batching.preserveOrdering",
+        ),
+        Rule(
             code="own-delay-in-bounds",
             expression="self.tuning.mode == 'Off' || !has(self.batching.maxQueueDelay) || "
             + cel_if_duration(

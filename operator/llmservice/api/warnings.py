@@ -45,6 +45,8 @@ def _check(rule: WarningRule, manifest: Mapping[str, Any]) -> Finding | None:
 
 _BATCHING = "object.spec.batching"
 _SOURCE = "object.spec.model.source"
+_ENGINE = "object.spec.engine"
+_BUILT = f"has({_ENGINE}.tensorrtllm) && {_ENGINE}.tensorrtllm.runtime == 'Engine'"
 _LEVELS = f"{_BATCHING}.priorities.levels"
 
 TRAPS: Final = (
@@ -112,6 +114,48 @@ TRAPS: Final = (
         '"with replicas set, scaling is left to whoever sets it and spec.scaling is ignored: remove one of them"',
     ),
     WarningRule(
+        "trap-driver-nvidia",
+        "spec.engine.driver",
+        f"{_ENGINE}.driver == 'Nvidia'",
+        '"the stock backend of %s has no gate before it, so no chat template, deadline or OpenAI endpoint, nobody sees '
+        "who waits inside, and only replicas are tuned: write driver: Native with backend: vllm, unless you need the "
+        f'stock one".format([{_ENGINE}.backend])',
+    ),
+    WarningRule(
+        "trap-nvidia-openai",
+        "spec.engine.driver",
+        f"{_ENGINE}.driver == 'Nvidia' && (has(object.spec.service.openAI.apiKeysSecret) "
+        "|| has(object.spec.service.openAI.tlsSecret) "
+        "|| (has(object.spec.model.servedNames) && size(object.spec.model.servedNames) > 0) "
+        "|| (has(object.spec.model.tokenizer) && has(object.spec.model.tokenizer.chatTemplate)))",
+        '"API keys, TLS, served names and chat templates are for the OpenAI endpoint and the gate, and a stock backend '
+        'has neither: remove them, or write driver: Native"',
+    ),
+    WarningRule(
+        "trap-bls-instances",
+        "spec.engine.parameters",
+        f"{_BUILT} && has({_ENGINE}.tensorrtllm.engine) && {_ENGINE}.tensorrtllm.engine.chain == 'BLS' "
+        f"&& has({_ENGINE}.parameters) && 'bls_instance_count' in {_ENGINE}.parameters "
+        f"&& {_ENGINE}.parameters['bls_instance_count'].matches('^[0-9]{{1,4}}$') && has({_BATCHING}.maxSequences) "
+        f"&& int({_ENGINE}.parameters['bls_instance_count']) < {_BATCHING}.maxSequences",
+        f'"each BLS instance runs one request, so %s instances leave an engine of %d sequences unfilled: remove '
+        f"bls_instance_count, or lower maxSequences\".format([{_ENGINE}.parameters['bls_instance_count'], "
+        f"{_BATCHING}.maxSequences])",
+    ),
+    WarningRule(
+        "trap-engine-kv-dtype",
+        "spec.kvCache.dtype",
+        f"object.spec.kvCache.dtype != 'Auto' && {_BUILT}",
+        '"an engine keeps the type of cache that it was built with: write kvCache.dtype: Auto, and build it with the '
+        'type you want"',
+    ),
+    WarningRule(
+        "trap-tokenizer-path",
+        "spec.model.tokenizer.path",
+        f"has(object.spec.model.tokenizer) && has(object.spec.model.tokenizer.path) && !({_BUILT})",
+        '"only a built engine has its tokenizer in a folder beside it, else it is in the model\'s own: remove path"',
+    ),
+    WarningRule(
         "trap-unpinned-model",
         "spec.model.source.huggingFace.revision",
         f"has({_SOURCE}.huggingFace) && !{_SOURCE}.huggingFace.revision.matches('^[0-9a-f]{{40}}$')",
@@ -136,38 +180,11 @@ TRAPS: Final = (
 
 IDLE: Final = (
     WarningRule(
-        "idle-backend",
-        "spec.engine.backend",
-        "object.spec.engine.backend == 'tensorrtllm'",
-        '"this version brings no engine for %s, so no replica becomes ready: write backend: vllm or torch to serve '
-        'today"'
-        ".format([object.spec.engine.backend])",
-    ),
-    WarningRule(
-        "idle-driver",
-        "spec.engine.driver",
-        "object.spec.engine.driver == 'Nvidia' && object.spec.engine.backend == 'vllm'",
-        '"this version does not render the stock vLLM backend, so no replica starts, and it would take requests out of '
-        'the queue at once, without mode, delay, priorities or gauges: write driver: Native"',
-    ),
-    WarningRule(
         "idle-canary",
         "spec.rollout.canary",
         "object.spec.rollout.canary == 'Auto' && (object.spec.scaling.minReplicas >= 3 "
         "|| (has(object.spec.replicas) && object.spec.replicas >= 3))",
         "\"no canary runs in this version, every replica takes a change at once: write rollout.canary: 'Off'\"",
-    ),
-    WarningRule(
-        "idle-kv-cache-dtype",
-        "spec.kvCache.dtype",
-        "object.spec.kvCache.dtype != 'Auto' && object.spec.engine.backend == 'tensorrtllm'",
-        '"the cache keeps the type the model computes in, in this version: write kvCache.dtype: Auto"',
-    ),
-    WarningRule(
-        "idle-tokenizer-path",
-        "spec.model.tokenizer.path",
-        "has(object.spec.model.tokenizer) && has(object.spec.model.tokenizer.path)",
-        '"the tokenizer is read from the model\'s own folder in this version: remove path"',
     ),
 )
 

@@ -8,17 +8,8 @@ from llmservice.api.engine import Backend
 from llmservice.api.operations import KvCacheDtype
 from llmservice.capacity.accelerators import Accelerator
 from llmservice.capacity.quantization import Quantization
-
-VLLM_OF_TRITON: Final = (
-    # (Triton, vLLM), oldest first: NVIDIA's compatibility table (server, docs/introduction/compatibility.md).
-    ((2, 49), (0, 5, 3)),
-    ((2, 51), (0, 5, 5)),
-    ((2, 56), (0, 7, 3)),
-    ((2, 60), (0, 9, 2)),
-    ((2, 65), (0, 13, 0)),
-    ((2, 68), (0, 19, 0)),
-    ((2, 71), (0, 24, 0)),
-)
+from llmservice.repository.errors import UnknownTritonVersionError
+from llmservice.repository.images import image_with, serving_images
 
 _ONE_ENGINE: Final = (0, 10, 2)
 """From here vLLM has only its V1 engine: attention on Ampere with an fp8 cache goes to Triton kernels, which cannot
@@ -30,10 +21,12 @@ _BYTES: Final = {KvCacheDtype.FP8_E4M3: 1, KvCacheDtype.FP8_E5M2: 1, KvCacheDtyp
 
 def vllm_version(triton_version: str) -> tuple[int, int, int]:
     """The vLLM in NVIDIA's image with `triton_version`; that of the nearest older known one, else of the oldest."""
-    parts = triton_version.lstrip("v").split(".")
-    asked = (int(parts[0]), int(parts[1])) if len(parts) > 1 and parts[0].isdigit() and parts[1].isdigit() else (0, 0)
-    known = [vllm for triton, vllm in VLLM_OF_TRITON if triton <= asked]
-    return known[-1] if known else VLLM_OF_TRITON[0][1]
+    try:
+        image = image_with(triton_version)
+    except UnknownTritonVersionError:
+        image = serving_images()[0]
+    major, minor, patch = (int(part) for part in image.vllm.split("."))
+    return major, minor, patch
 
 
 def kv_bytes(dtype: KvCacheDtype, dtype_bytes: int) -> int:

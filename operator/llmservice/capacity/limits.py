@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from llmservice.api.engine import Backend
+from llmservice.api.engine import Backend, Driver
 from llmservice.api.findings import Finding
 from llmservice.api.fleet import Pool
 from llmservice.api.model import Dtype
 from llmservice.api.operations import KvCacheDtype
 from llmservice.api.service import LLMService
-from llmservice.capacity.accelerators import Accelerator
+from llmservice.api.tensorrtllm import Runtime
+from llmservice.capacity.accelerators import Accelerator, accelerators
 from llmservice.capacity.architecture import Model
 from llmservice.capacity.kv_dtypes import offered_kv_dtypes
 from llmservice.capacity.quantization import HALF_TYPES, Quantization, quantization_named
@@ -39,7 +40,8 @@ def problems(
 ) -> tuple[Finding, ...]:
     """Everything that makes `service` impossible on `accelerator`; without a model, what can be said without it."""
     quantization = quantization_in_force(service, model)
-    found = [*_of_slices(service, accelerator), *_of_kv_dtype(service, accelerator, quantization, triton_version)]
+    found = [*_of_slices(service, accelerator), *_of_driver(service, accelerator), *_of_engine(service, accelerator)]
+    found += _of_kv_dtype(service, accelerator, quantization, triton_version)
     if model:
         found += [*_of_tensor(service, accelerator, model), *_of_pipeline(service, accelerator, model)]
         found += _of_length(service, model)
@@ -92,6 +94,42 @@ def _of_slices(service: LLMService, accelerator: Accelerator) -> Iterator[Findin
             f"An engine cannot be split over MIG slices, and its parallelism asks for {count}.",
             "Write tensor: 1 and pipeline: 1, or placement.pool: a pool of whole accelerators.",
         )
+
+
+def _of_driver(service: LLMService, accelerator: Accelerator) -> Iterator[Finding]:
+    engine = service.spec.engine
+    if engine.driver is Driver.NVIDIA and accelerator.is_cpu:
+        yield Finding(
+            "plan-stock-cpu",
+            "spec.placement.pool",
+            f"The stock {engine.backend.value} backend in NVIDIA's images computes on GPUs only.",
+            "Write a pool of GPUs, or engine.driver: Native with backend: torch or vllm.",
+        )
+
+
+def _of_engine(service: LLMService, accelerator: Accelerator) -> Iterator[Finding]:
+    """A TensorRT engine holds kernels for the compute capability that it was built on, and for no other."""
+    options = service.spec.engine.tensorrtllm
+    built = options.engine.compute_capability if options and options.engine else None
+    have = ".".join(map(str, accelerator.compute_capability))
+    if built is not None and not accelerator.is_cpu and built != have:
+        yield Finding(
+            "plan-engine-gpu",
+            "spec.engine.tensorrtllm.engine.computeCapability",
+            f"The engine was built for compute capability {built}, and {accelerator.name} has {have}.",
+            f"Build it on {accelerator.name}, or write a pool of GPUs with {built}"
+            + (f", such as {other}." if (other := _pool_with(built)) else "."),
+        )
+
+
+def _pool_with(capability: str) -> str:
+    """A whole GPU of the catalogue with `capability`; empty for none."""
+    matching = (
+        item.name
+        for item in accelerators().values()
+        if ".".join(map(str, item.compute_capability)) == capability and not item.mig and not item.slice
+    )
+    return next(matching, "")
 
 
 def _of_tensor(service: LLMService, accelerator: Accelerator, model: Model) -> Iterator[Finding]:
@@ -179,6 +217,10 @@ def _of_kv_dtype(
 ) -> Iterator[Finding]:
     asked, backend = service.spec.kv_cache.dtype, service.spec.engine.backend
     offered = offered_kv_dtypes(backend, accelerator, quantization, triton_version)
+    options = service.spec.engine.tensorrtllm
+    if backend is Backend.TENSORRTLLM and not (options and options.runtime is Runtime.ENGINE):
+        # LLM API on PyTorch: `KvCacheConfig.dtype` is auto, fp8 or nvfp4; int8 caches are calibrated into engines.
+        offered = tuple(dtype for dtype in offered if dtype is not KvCacheDtype.INT8)
     if asked is KvCacheDtype.AUTO or asked in offered or backend is Backend.TORCH:
         return  # of torch the API's own rule says it
     yield Finding(

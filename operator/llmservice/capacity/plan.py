@@ -32,6 +32,7 @@ from llmservice.capacity.pools import unknown_pool_words
 from llmservice.capacity.quantity import find_bytes, format_gib
 from llmservice.capacity.remedies import remedies, smallest_pool
 from llmservice.capacity.sharing import memory_share, sharing_note, sharing_problems
+from llmservice.repository.images import triton_version_of
 
 UNKNOWN_SEQUENCES: Final = 8
 """Where the memory is not known: enough to batch, little enough for a small device."""
@@ -80,7 +81,8 @@ def plan(service: LLMService, fleet: FleetDefaults, model: Model | None = None) 
     )
     if pool is None or accelerator is None:
         return replace(blank, reason=_unknown_place(service, pool, fleet))
-    version = fleet.images.get(spec.engine.backend, EngineImage(image="")).triton_version
+    default = fleet.images.get(spec.engine.backend, EngineImage(image="")).triton_version
+    version = triton_version_of(spec.engine.image or "") or default
     found = problems(service, accelerator, model, version)
     found += node_problem(service, pool, blank.accelerators_per_replica)
     found += tuple(sharing_problems(service, pool.sharing, blank.accelerators_per_replica))

@@ -96,6 +96,21 @@ def plan(
     raise typer.Exit(plan_files(file, model_path=model, fleet_file=fleet, as_json=output is OutputFormat.JSON))
 
 
+@app.command("build-engine")
+def build_engine(
+    file: Annotated[Path, typer.Argument(help="File with LLMServices of backend tensorrtllm.", show_default=False)],
+    claim: Annotated[str, typer.Option("--claim", help="PersistentVolumeClaim that the engine goes into.")],
+    path: Annotated[str, typer.Option("--path", help="Folder in the claim.")] = "engine",
+    family: Annotated[str, typer.Option("--family", help="Folder of convert_checkpoint.py, when not known.")] = "",
+    fleet: Fleet = None,
+) -> None:
+    """Print the Job that builds a TensorRT-LLM engine on a GPU of the service's pool; it cannot run here."""
+    from llmservice.cli.engine_build import print_job
+    from llmservice.workload.engine_build import EngineTarget
+
+    print_job(file, EngineTarget(claim, path), family=family, fleet_file=fleet)
+
+
 @app.command()
 def status(
     name: Annotated[str, typer.Argument(help="Name of the LLMService.", show_default=False)],

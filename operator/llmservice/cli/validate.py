@@ -9,11 +9,17 @@ from typing import Final
 
 import typer
 
+from llmservice.api.fleet import FleetDefaults
+from llmservice.api.reasons import ConditionType
 from llmservice.api.validation import Finding, validate
-from llmservice.cli.documents import UnreadableError, read_services, read_text
+from llmservice.capacity.pools import with_built_in_pools
+from llmservice.cli.documents import Document, UnreadableError, read_services, read_text
+from llmservice.reconcile.intent import Blocked, intend
 from llmservice.repository.lint import lint_pbtxt
 
 _UNREADABLE: Final = "unreadable"
+_RENDER: Final = "render"
+"""Code of what the renderer refuses."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,8 @@ def validate_services(files: list[Path], *, as_json: bool) -> int:
             labels.append(document.label)
             rows += [_row(document.label, "error", finding) for finding in findings.errors]
             rows += [_row(document.label, "warning", finding) for finding in findings.warnings]
+            if findings.valid:
+                rows += _beyond_the_rules(document)
     return _report(labels, rows, as_json=as_json)
 
 
@@ -63,6 +71,19 @@ def validate_pbtxt(files: list[Path], *, as_json: bool) -> int:
             for finding in lint_pbtxt(text, str(path))
         ]
     return _report([str(path) for path in files], rows, as_json=as_json)
+
+
+def _beyond_the_rules(document: Document) -> list[Row]:
+    """What plan and renderer say of a service that the API server would take, on the pools that need no fleet."""
+    fleet = with_built_in_pools(FleetDefaults(built_in_pools=["*"]))
+    intent = intend(document.manifest, fleet, b"validate")
+    if not isinstance(intent, Blocked):
+        return []
+    if intent.plan is not None and intent.plan.problems:
+        return [_row(document.label, "error", problem) for problem in intent.plan.problems]
+    if intent.condition is ConditionType.SPEC_VALID:
+        return [Row(document.label, "error", _RENDER, "", intent.message)]
+    return []  # a pool of a fleet's own, or a model that is too large: that is for plan to say
 
 
 def _unreadable(path: Path, error: UnreadableError) -> Row:

@@ -20,6 +20,7 @@ CHAIN: Final[tuple[Check, ...]] = (
     startup.image_pull_failed,
     startup.weights_failed,
     startup.repository_failed,
+    startup.code_failed,
     startup.out_of_memory,
     startup.model_load_failed,
     startup.probe_failed,

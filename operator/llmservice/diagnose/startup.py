@@ -9,7 +9,7 @@ from llmservice.diagnose.finding import Evidence, Finding
 from llmservice.diagnose.pod import EXIT_SIGKILL, Container
 from llmservice.diagnose.triton_log import accelerator_memory_failure, model_failure
 from llmservice.diagnose.weights_progress import cause_of, in_words
-from llmservice.workload.names import REPOSITORY_CONTAINER, WEIGHTS_CONTAINER
+from llmservice.workload.names import CODE_CONTAINER, REPOSITORY_CONTAINER, WEIGHTS_CONTAINER
 
 _PULL_FAULTS = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
 _PULL_EVENT = re.compile(r'Failed to pull image "[^"]+": (?P<text>.+)', re.DOTALL)
@@ -63,6 +63,16 @@ def repository_failed(evidence: Evidence) -> Finding | None:
         Reason.CRASH_LOOP,
         f"the Triton repository could not be written: {text}. Check the operator's image and its version",
     )
+
+
+def code_failed(evidence: Evidence) -> Finding | None:
+    """The container that takes the code of NVIDIA's models from NVIDIA's image ended with an error."""
+    code = evidence.pod.init(CODE_CONTAINER)
+    failure = code.failure if code else None
+    if failure is None:
+        return None
+    text = failure.message.strip() or f"exit code {failure.exit_code}"
+    return Finding(Reason.CRASH_LOOP, f"the image has no code for this backend: {text}. Check spec.engine.image")
 
 
 def out_of_memory(evidence: Evidence) -> Finding | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pydantic import ValidationError
 
-from llmservice.api.engine import SERVED_BACKENDS
+from llmservice.api.engine import NATIVE_BACKENDS, Driver
 from llmservice.api.findings import Finding
 from llmservice.api.fleet import FleetDefaults
 from llmservice.api.knobs import Knobs
@@ -20,13 +20,14 @@ from llmservice.changes.inputs import Inputs, inputs_of
 from llmservice.local.errors import LocalError
 from llmservice.local.host import host_fleet
 from llmservice.reconcile.knobs import knobs_in_force
+from llmservice.repository.engine_config import NEWEST
 from llmservice.repository.errors import RenderError
-from llmservice.repository.features import OLDEST_VERSION, TritonFeatures
+from llmservice.repository.features import OLDEST_GATE_VERSION, TritonFeatures
 from llmservice.repository.layout import Paths
 from llmservice.repository.render import Repository, render
 
-FEATURES: Final = TritonFeatures.for_version(OLDEST_VERSION)
-"""What every known tritonserver can do: which one this host has is known only once it runs."""
+FEATURES: Final = replace(TritonFeatures.for_version(OLDEST_GATE_VERSION), asked=NEWEST)
+"""What every known tritonserver can do: which one this host has is known only once it runs. vLLM is taken for new."""
 
 
 @dataclass(frozen=True)
@@ -73,9 +74,12 @@ def intend(manifest: Mapping[str, Any], host: Host) -> Intent:
 def intend_service(service: LLMService, host: Host, warnings: tuple[str, ...] = ()) -> Intent:
     """The intent of a valid service. Raises LocalError."""
     backend = service.spec.engine.backend
-    if backend not in SERVED_BACKENDS:
-        known = ", ".join(sorted(SERVED_BACKENDS))
-        raise LocalError(f"spec.engine.backend: this version has no engine for {backend}: write {known}")
+    if service.spec.engine.driver is Driver.NVIDIA:
+        other = "" if backend in NATIVE_BACKENDS else f" and backend: {' or '.join(sorted(NATIVE_BACKENDS))}"
+        raise LocalError(
+            f"spec.engine.driver: the stock backend of {backend} is in NVIDIA's images only, not on this host: "
+            f"write driver: Native{other}"
+        )
     pool = service.spec.placement.pool
     if pool not in host.fleet.pools:
         note = f"spec.placement.pool: {pool} is not known here, so this runs on the CPU (--fleet names pools)"

@@ -138,7 +138,7 @@ def _converge(world: World, intent: Intent, memory: Manifest | None) -> Decision
         writes=tuple(writes),
         removals=tuple(_removals(world, step, wanted)),
         seed_replicas=_seed(world, intent),
-        live=any(pod.ready for pod in world.pods),
+        live=intent.workload.repository.has_gate and any(pod.ready for pod in world.pods),
         rolling=step.why if _is_rolling(world, intent) else "",
         requeue_after=_look_again(starting) if intent.knobs.replicas else None,
     )

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from llmservice.api.engine import SERVED_BACKENDS
 from llmservice.api.fleet import FleetDefaults
 from llmservice.api.knobs import Knobs
 from llmservice.api.plan import CapacityPlan
@@ -32,6 +31,7 @@ from llmservice.repository.features import TritonFeatures
 from llmservice.repository.render import Repository, render
 from llmservice.workload.build import Workload, build
 from llmservice.workload.pinning import LiveRevision
+from llmservice.workload.pod import engine_image
 
 MAX_FINDINGS: Final = 5
 """Findings that one message names."""
@@ -95,11 +95,6 @@ def intend(
         service = LLMService.parse(dict(manifest))
     except ValidationError as error:
         return _invalid(_first_error(error), warnings=warnings)
-    backend = service.spec.engine.backend
-    if backend not in SERVED_BACKENDS:
-        known = ", ".join(sorted(SERVED_BACKENDS))
-        text = f"spec.engine.backend: this version has no engine for {backend}, so no pod is started: write {known}"
-        return _invalid(text, service, warnings=warnings)
     pool = service.spec.placement.pool
     if pool not in fleet.pools:
         text = f"spec.placement.pool: {unknown_pool_words(pool, fleet)}"
@@ -147,12 +142,9 @@ def _render(
     warnings: tuple[str, ...],
 ) -> Intent | Blocked:
     try:
-        features = TritonFeatures.for_version(fleet.images[service.spec.engine.backend].triton_version)
+        features = TritonFeatures.for_version(engine_image(service, fleet).triton_version)
         repository = render(service, plan, knobs, features)
         workload = build(service, plan, repository, knobs, fleet, operator_key=operator_key, live=live)
-    except KeyError as error:
-        text = f"the fleet has no image for backend {error.args[0]}: set spec.engine.image or the chart's fleet.images"
-        return _invalid(text, service, plan, warnings)
     except (RenderError, UnknownTritonVersionError) as error:
         return _invalid(str(error), service, plan, warnings)
     return Intent(service, plan, knobs, repository, workload, warnings)

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from llmservice.api.engine import Driver
 from llmservice.api.knobs import SLOT_LOOKAHEAD, Knobs
 from llmservice.api.operations import TuningMode
 from llmservice.api.plan import CapacityPlan
@@ -48,7 +49,12 @@ def _slots(plan: CapacityPlan, tuned: Knobs | None) -> int:
 
 
 def report_knobs(service: LLMService, knobs: Knobs) -> KnobsStatus:
-    """The knobs as the status keeps them. Replicas that somebody else owns are nothing learnt, and are left out."""
+    """The knobs as the status keeps them. Replicas that somebody else owns are nothing learnt, and are left out.
+
+    A stock backend has no knob but its replicas.
+    """
+    if service.spec.engine.driver is Driver.NVIDIA:
+        return KnobsStatus(replicas=knobs.replicas if service.spec.replicas is None else None)
     return KnobsStatus(
         max_queue_delay=knobs.max_queue_delay,
         engine_instances=knobs.engine_instances,

@@ -5,37 +5,58 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from llmservice.api.engine import OWNED_PARAMETERS, Backend, Driver, EngineSpec
+from llmservice.api.engine import OWNED_PARAMETERS, Backend, EngineSpec
 from llmservice.api.knobs import Knobs
 from llmservice.api.plan import CapacityPlan
 from llmservice.api.service import LLMService
 from llmservice.repository.errors import RenderError
 from llmservice.repository.gate_config import engine_sequences
+from llmservice.repository.images import serving_images, stock_vllm
 from llmservice.repository.layout import Paths, engine_name
 from llmservice.repository.proto import DataType, ModelConfig, ModelInstanceGroup
+from llmservice.repository.vllm_extras import adapter_paths, extra_arguments, vllm_options
+
+NEWEST: Final = serving_images()[-1].triton
+"""The image whose vLLM is taken for one that has none: a host's own."""
 
 CONTROL_TENSOR: Final = "control"
 """What may be asked of a running engine, as JSON: its slots. Requests for tokens come from the gate."""
 
 
-def engine_config(service: LLMService, plan: CapacityPlan, knobs: Knobs, paths: Paths) -> Any:
-    """The engine's `ModelConfig`. Raises RenderError for an engine that this version does not drive."""
+def engine_config(
+    service: LLMService, plan: CapacityPlan, knobs: Knobs, paths: Paths, triton_version: str = NEWEST
+) -> Any:
+    """The `ModelConfig` of our own engine. Raises RenderError for a parameter of the operator's."""
     engine = service.spec.engine
-    _refuse_unknown_engine(engine)
     config = ModelConfig(name=engine_name(service.metadata.name), backend="python", max_batch_size=0)
     config.input.add(name=CONTROL_TENSOR, data_type=DataType.Value("TYPE_STRING"), dims=[1], optional=True)
     config.output.add(name=CONTROL_TENSOR, data_type=DataType.Value("TYPE_STRING"), dims=[1])
     _add_instances(config, engine, plan, knobs.engine_instances)
     parameters = _owned_parameters(service, plan, knobs, paths)
+    refuse_owned(engine)
+    if engine.backend is Backend.VLLM:
+        parameters |= _vllm_parameters(service, triton_version, paths)
+    for key, value in (engine.parameters | parameters).items():
+        config.parameters[key].string_value = value
+    return config
+
+
+def _vllm_parameters(service: LLMService, triton_version: str, paths: Paths) -> dict[str, str]:
+    """Adapters by name, and vLLM's arguments for them and for speculative decoding, JSON each."""
+    extra = extra_arguments(service, stock_vllm(triton_version), paths)
+    found = {key: value if isinstance(value, str) else json.dumps(value) for key, value in extra.items()}
+    adapters = adapter_paths(vllm_options(service), paths)
+    return found | ({"adapters": json.dumps(adapters)} if adapters else {})
+
+
+def refuse_owned(engine: EngineSpec) -> None:
+    """Raises RenderError for a parameter that the operator renders from the spec, with the field that sets it."""
     for key in engine.parameters:
         if key in OWNED_PARAMETERS:
             raise RenderError(
                 f"spec.engine.parameters[{key}]",
                 f"is set by the operator: remove it; its field is {OWNED_PARAMETERS[key]}",
             )
-    for key, value in (engine.parameters | parameters).items():
-        config.parameters[key].string_value = value
-    return config
 
 
 def _owned_parameters(service: LLMService, plan: CapacityPlan, knobs: Knobs, paths: Paths) -> dict[str, str]:
@@ -79,15 +100,3 @@ def _add_instances(config: Any, engine: EngineSpec, plan: CapacityPlan, count: i
     else:
         group.kind = ModelInstanceGroup.KIND_GPU
         group.gpus.extend(range(plan.accelerators_per_replica))
-
-
-def _refuse_unknown_engine(engine: EngineSpec) -> None:
-    """Raises RenderError, with the version that brings it, for an engine that cannot be rendered yet."""
-    if engine.backend is Backend.TENSORRTLLM:
-        raise RenderError(
-            "spec.engine.backend", "tensorrtllm comes with version 0.4 of the operator: write torch or vllm"
-        )
-    if engine.driver is Driver.NVIDIA:
-        raise RenderError(
-            "spec.engine.driver", "Nvidia (the stock backends) comes with version 0.4 of the operator: write Native"
-        )

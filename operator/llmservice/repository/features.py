@@ -15,10 +15,13 @@ _VERSION = re.compile(r"^v?(\d+)\.(\d+)(?:\.(\d+))?(?:[.+-]?[A-Za-z][\w.+-]*)?$"
 class TritonFeatures:
     """What one Triton version knows. Flags are False where passing or using the feature would fail.
 
-    `version` is the known version that answers for the one asked for: the nearest that is not newer.
+    `version` is the known version that answers for the one asked for, `asked`: the nearest that is not newer.
     """
 
     version: str = "2.51.0"
+    asked: str = "2.51.0"
+    gate: bool = False
+    """Our gate and engines were measured on it. Stock backends also run on older ones."""
     decoupled_cancellation: bool = False
     """A decoupled Python model sees `is_cancelled()` (server 23.10)."""
     custom_metrics: bool = False
@@ -42,25 +45,26 @@ class TritonFeatures:
 
         Raises UnknownTritonVersionError for text that is no version and for one older than every known version.
         """
-        asked = _parse(version)
-        known = [row for row in FEATURE_TABLE if _parse(row) <= asked]
+        asked = parse_version(version)
+        known = [row for row in FEATURE_TABLE if parse_version(row) <= asked]
         if not known:
             raise UnknownTritonVersionError(
                 f"Triton {version} is older than {OLDEST_VERSION}, the oldest version that this operator knows: "
-                f"use an image with Triton {OLDEST_VERSION} (24.10) or later"
+                f"use an image with Triton {OLDEST_VERSION} (24.08) or later"
             )
-        enabled = {feature: True for row in known for feature in FEATURE_TABLE[row]}
-        return cls(version=known[-1], **enabled)
+        enabled: dict[str, bool] = {feature: True for row in known for feature in FEATURE_TABLE[row]}
+        return cls(version=known[-1], asked=version, **enabled)
 
 
 FEATURE_TABLE: Final[dict[str, tuple[str, ...]]] = {
-    "2.51.0": (
+    "2.49.0": (
         "decoupled_cancellation",
         "custom_metrics",
         "histogram_metrics",
         "restricted_apis",
         "response_cache",
     ),
+    "2.51.0": ("gate",),
     "2.54.0": ("first_response_histogram",),
     "2.67.0": ("is_ready_hook",),
     "2.69.0": ("allow_client_shm",),
@@ -69,14 +73,15 @@ FEATURE_TABLE: Final[dict[str, tuple[str, ...]]] = {
 """What each version added, oldest first. Where only a merge date is known, the first release that surely has it."""
 
 OLDEST_VERSION: Final = next(iter(FEATURE_TABLE))
+OLDEST_GATE_VERSION: Final = next(version for version, added in FEATURE_TABLE.items() if "gate" in added)
 
 
 def feature_names() -> tuple[str, ...]:
     """Every feature the table may name."""
-    return tuple(field.name for field in fields(TritonFeatures) if field.name != "version")
+    return tuple(field.name for field in fields(TritonFeatures) if field.name not in ("version", "asked"))
 
 
-def _parse(version: str) -> tuple[int, int, int]:
+def parse_version(version: str) -> tuple[int, int, int]:
     """(major, minor, patch). Raises UnknownTritonVersionError for anything else."""
     match = _VERSION.match(version)
     if not match:

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from typing import Final
 
 ENGINE_SUFFIX: Final = "-engine"
+PREPROCESSING: Final = "preprocessing"
+POSTPROCESSING: Final = "postprocessing"
+"""Before and after TensorRT-LLM's engine; NVIDIA's BLS model calls them by these names, whatever the service's is."""
 CONFIG_FILE: Final = "config.pbtxt"
 
 
@@ -21,10 +24,10 @@ POD_PATHS: Final = Paths()
 
 
 def gate_name(service: str) -> str:
-    """The Triton model that clients of `service` call."""
+    """The Triton model that clients of `service` call: the gate, or what stands in its place (`topology.py`)."""
     return service
 
 
 def engine_name(service: str) -> str:
-    """The Triton model that holds the weights of `service`."""
+    """The Triton model that holds the weights of `service`, where clients call another."""
     return service + ENGINE_SUFFIX

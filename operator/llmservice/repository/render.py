@@ -5,38 +5,28 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import PurePosixPath
 from typing import Any, Final, Self
 
+from llmservice.api.engine import NATIVE_BACKENDS, Backend, Driver
 from llmservice.api.knobs import Knobs
 from llmservice.api.plan import CapacityPlan
 from llmservice.api.service import LLMService
 from llmservice.repository.engine_config import engine_config
 from llmservice.repository.errors import RenderError
-from llmservice.repository.features import TritonFeatures
+from llmservice.repository.features import OLDEST_GATE_VERSION, TritonFeatures
 from llmservice.repository.gate_config import gate_config
-from llmservice.repository.layout import CONFIG_FILE, POD_PATHS, Paths, engine_name, gate_name
+from llmservice.repository.layout import CONFIG_FILE, POD_PATHS, Paths
 from llmservice.repository.proto import from_text, to_load_json, to_text
+from llmservice.repository.stock_llmapi import llmapi_files
+from llmservice.repository.stock_pipeline import pipeline_files
+from llmservice.repository.stock_vllm import stock_vllm_files
+from llmservice.repository.topology import RepositoryModel, Role, topology
+
+__all__ = ["MANIFEST_KEY", "Repository", "RepositoryModel", "Role", "render"]
 
 MANIFEST_KEY: Final = "repository.json"
 _MANIFEST_FORMAT: Final = 1
-
-
-class Role(StrEnum):
-    """What a Triton model of a service does."""
-
-    GATE = "Gate"
-    ENGINE = "Engine"
-
-
-@dataclass(frozen=True)
-class RepositoryModel:
-    """One Triton model. `code` names the folder of `model_repository/` whose files it runs: `gate`, `torch`, `vllm`."""
-
-    name: str
-    role: Role
-    code: str
 
 
 @dataclass(frozen=True)
@@ -53,6 +43,11 @@ class Repository:
                 return model
         raise KeyError(role)
 
+    @property
+    def has_gate(self) -> bool:
+        """Whether our gate is in it: only then can delay, slots and instances change while it serves."""
+        return any(model.role is Role.GATE for model in self.models)
+
     def config(self, role: Role) -> Any:
         """The `ModelConfig` message of the model with this role."""
         return from_text(self.files[f"{self.model(role).name}/{CONFIG_FILE}"])
@@ -66,7 +61,7 @@ class Repository:
         keys = {path: path.replace("/", "_.") for path in sorted(self.files)}
         manifest = {
             "format": _MANIFEST_FORMAT,
-            "models": [{"name": m.name, "role": m.role.value, "code": m.code} for m in self.models],
+            "models": [_model_entry(model) for model in self.models],
             "files": {key: path for path, key in keys.items()},
         }
         texts = {key: self.files[path] for path, key in keys.items()}
@@ -96,7 +91,9 @@ class Repository:
         absent = sorted(key for key in manifest["files"] if key not in data)
         if absent:
             raise ValueError(f"{MANIFEST_KEY} names files that are missing: {', '.join(absent)}")
-        models = tuple(RepositoryModel(m["name"], Role(m["role"]), m["code"]) for m in manifest["models"])
+        models = tuple(
+            RepositoryModel(m["name"], Role(m["role"]), m["code"], m.get("imageCode", "")) for m in manifest["models"]
+        )
         paths = [*manifest["files"].values(), *(part for model in models for part in (model.name, model.code))]
         outside = [path for path in paths if PurePosixPath(path).is_absolute() or ".." in PurePosixPath(path).parts]
         if outside:
@@ -111,25 +108,43 @@ def render(
     features: TritonFeatures,
     paths: Paths = POD_PATHS,
 ) -> Repository:
-    """The repository of `service`: the gate (`<service>`) and the engine (`<service>-engine`).
+    """The repository of `service`: the models of its topology, each with its configuration.
 
     Pure: equal arguments give equal text. Raises RenderError for what cannot be rendered, with the field's path.
     """
-    if not (features.decoupled_cancellation and features.custom_metrics):
+    models = topology(service)
+    if service.spec.engine.driver is Driver.NATIVE:
+        return Repository(_native_files(service, plan, knobs, features, paths), models)
+    if service.spec.engine.backend is Backend.VLLM:
+        return Repository(stock_vllm_files(service, plan, features.asked, paths), models)
+    if service.spec.engine.backend is Backend.TENSORRTLLM:
+        chained = any(model.role is Role.CHAIN for model in models)
+        files = (pipeline_files if chained else llmapi_files)(service, plan, features.asked, paths)
+        return Repository(files, models)
+    raise RenderError(
+        "spec.engine.driver", f"there is no stock driver for {service.spec.engine.backend}: write driver: Native"
+    )
+
+
+def _native_files(
+    service: LLMService, plan: CapacityPlan, knobs: Knobs, features: TritonFeatures, paths: Paths
+) -> dict[str, str]:
+    engine = service.spec.engine
+    if engine.backend not in NATIVE_BACKENDS:
+        known = " or ".join(sorted(NATIVE_BACKENDS))
+        raise RenderError(
+            "spec.engine.driver", f"there is no engine of ours for {engine.backend}: write driver: Nvidia, or {known}"
+        )
+    if not features.gate:
         raise RenderError(
             "spec.engine.image",
-            f"Triton {features.version} lacks what the gate needs: use an image with 2.51.0 or later",
+            f"Triton {features.version} is older than what the gate was measured on: use an image with "
+            f"{OLDEST_GATE_VERSION} or later, or driver: Nvidia",
         )
-    name = service.metadata.name
-    engine = engine_config(service, plan, knobs, paths)
-    gate = gate_config(service, plan, knobs, paths)
-    return Repository(
-        files={
-            f"{gate_name(name)}/{CONFIG_FILE}": to_text(gate),
-            f"{engine_name(name)}/{CONFIG_FILE}": to_text(engine),
-        },
-        models=(
-            RepositoryModel(gate_name(name), Role.GATE, "gate"),
-            RepositoryModel(engine_name(name), Role.ENGINE, service.spec.engine.backend.value),
-        ),
-    )
+    configs = (gate_config(service, plan, knobs, paths), engine_config(service, plan, knobs, paths, features.asked))
+    return {f"{config.name}/{CONFIG_FILE}": to_text(config) for config in configs}
+
+
+def _model_entry(model: RepositoryModel) -> dict[str, str]:
+    entry = {"name": model.name, "role": model.role.value, "code": model.code}
+    return entry | ({"imageCode": model.image_code} if model.image_code else {})

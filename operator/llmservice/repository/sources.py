@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from llmservice.repository.errors import CodeNotFoundError
+from llmservice.repository.topology import LIBRARY_CODE
 
 SHARED_LIBRARY: Final = "llmserving"
 _PACKAGED: Final = "_model_repository"
@@ -31,10 +32,15 @@ def code_root() -> Path:
 def code_files(code: str, root: Path | None = None) -> Mapping[str, Path]:
     """The files of a model's version folder: path inside it → source file.
 
-    They are those of `<root>/<code>/` and, below `llmserving/`, the library that every model shares.
+    They are those of `<root>/<code>/` and, below `llmserving/`, the library that every model shares; none for an empty
+    `code`, and the library alone for `LIBRARY_CODE`.
     Raises CodeNotFoundError, which names what there is, for a `code` without files.
     """
     root = root or code_root()
+    if not code:
+        return {}
+    if code == LIBRARY_CODE:
+        return {f"{SHARED_LIBRARY}/{path}": source for path, source in _tree(root / SHARED_LIBRARY).items()}
     if not (root / code / "model.py").is_file():
         known = ", ".join(sorted(path.parent.name for path in root.glob("*/model.py"))) or "none"
         raise CodeNotFoundError(f"no code for {code!r} in {root}: this version of the operator brings {known}")

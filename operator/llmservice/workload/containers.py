@@ -11,7 +11,7 @@ from llmservice.api.service import LLMService
 from llmservice.api.template import PodTemplate
 from llmservice.repository.errors import RenderError
 from llmservice.repository.features import TritonFeatures
-from llmservice.workload.arguments import TOKEN_VARIABLE, triton_arguments
+from llmservice.workload.arguments import TOKEN_VARIABLE, triton_command
 from llmservice.workload.claims import CLAIM
 from llmservice.workload.manifest import Manifest
 from llmservice.workload.names import (
@@ -63,12 +63,13 @@ def build_triton_container(
     Raises RenderError when the template sets a variable of the operator.
     """
     name = service.metadata.name
+    command = triton_command(service, features)
     return {
         "name": TRITON_CONTAINER,
         "image": image,
         "imagePullPolicy": fleet.image_pull_policy,
-        "command": ["tritonserver"],
-        "args": triton_arguments(service, features),
+        "command": command[:1],
+        "args": command[1:],
         "env": _triton_env(name, template),
         "ports": [
             {"name": "http", "containerPort": HTTP_PORT, "protocol": "TCP"},

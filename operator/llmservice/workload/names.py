@@ -35,6 +35,7 @@ TOKEN_HEADER: Final = "triton-llm-token"  # noqa: S105 - the name of a header, n
 
 TRITON_CONTAINER: Final = "triton"
 REPOSITORY_CONTAINER: Final = "repository"
+CODE_CONTAINER: Final = "code"
 WEIGHTS_CONTAINER: Final = "weights"
 LEASE_CONTAINER: Final = "weights-lease"
 OPENAI_CONTAINER: Final = "openai"

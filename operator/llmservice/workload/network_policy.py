@@ -14,6 +14,7 @@ from llmservice.workload.names import (
     selector,
     shared_name,
 )
+from llmservice.workload.openai import has_openai
 
 
 def build_network_policy(service: LLMService) -> Manifest:
@@ -24,7 +25,7 @@ def build_network_policy(service: LLMService) -> Manifest:
     """
     serving = [{"port": HTTP_PORT, "protocol": "TCP"}, {"port": GRPC_PORT, "protocol": "TCP"}]
     metrics = [{"port": METRICS_PORT, "protocol": "TCP"}]
-    if service.spec.service.openai.enabled:
+    if has_openai(service):
         serving.append({"port": OPENAI_PORT, "protocol": "TCP"})
         metrics.append({"port": OPENAI_ADMIN_PORT, "protocol": "TCP"})
     cluster: list[Manifest] = [{"namespaceSelector": {}}]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from llmservice.api.engine import Driver
 from llmservice.api.fleet import FleetDefaults
 from llmservice.api.service import LLMService
 from llmservice.repository.layout import gate_name
@@ -25,13 +26,18 @@ def served_names(service: LLMService) -> tuple[str, ...]:
     return tuple(service.spec.model.served_names) or (service.metadata.name,)
 
 
+def has_openai(service: LLMService) -> bool:
+    """Whether replicas have the endpoint. It asks the gate, whose tensors no stock backend has."""
+    return service.spec.service.openai.enabled and service.spec.engine.driver is Driver.NATIVE
+
+
 def build_openai_containers(service: LLMService, fleet: FleetDefaults) -> list[Manifest]:
-    """The container; none where the endpoint is turned off.
+    """The container; none where the endpoint is turned off, or has no gate to ask.
 
     It gets its end in step with Triton: the same hook, the same signal at the same time, the same time to finish.
     Readiness says that it takes requests; whether the model is there is for Triton's own probe to say.
     """
-    if not service.spec.service.openai.enabled:
+    if not has_openai(service):
         return []
     health = {"port": "openai-admin"}
     mounts = [{"name": volume["name"], "mountPath": path, "readOnly": True} for volume, path in _secrets(service)]
@@ -65,7 +71,7 @@ def build_openai_containers(service: LLMService, fleet: FleetDefaults) -> list[M
 
 def openai_volumes(service: LLMService) -> list[Manifest]:
     """Volumes of the endpoint's Secrets."""
-    return [volume for volume, _ in _secrets(service)] if service.spec.service.openai.enabled else []
+    return [volume for volume, _ in _secrets(service)] if has_openai(service) else []
 
 
 def _secrets(service: LLMService) -> list[tuple[Manifest, str]]:

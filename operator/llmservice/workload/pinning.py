@@ -71,6 +71,8 @@ def kept_repository(live: LiveRevision, rendered: Repository, live_inputs: str) 
         return rendered
     if live.config_map["metadata"].get("annotations", {}).get(LIVE_INPUTS_ANNOTATION) == live_inputs:
         return stored
+    if not (stored.has_gate and rendered.has_gate):
+        return stored
     gate, engine = stored.config(Role.GATE), stored.config(Role.ENGINE)
     gate.dynamic_batching.CopyFrom(rendered.config(Role.GATE).dynamic_batching)
     # The sizes fit today's capacity plan; these pods have the batch size of the plan they were made by.

@@ -12,8 +12,10 @@ from llmservice.api.template import PodTemplate
 from llmservice.capacity.accelerators import find_accelerator
 from llmservice.repository.errors import RenderError
 from llmservice.repository.features import TritonFeatures
+from llmservice.repository.images import triton_version_of
 from llmservice.workload.claims import claimed_annotation, is_claimed, pod_claims
 from llmservice.workload.containers import build_repository_container, build_triton_container
+from llmservice.workload.image_code import build_code_containers
 from llmservice.workload.manifest import Manifest
 from llmservice.workload.names import (
     CLAIMED_ANNOTATION,
@@ -64,6 +66,7 @@ def build_pod_template(service: LLMService, plan: CapacityPlan, fleet: FleetDefa
         "topologySpreadConstraints": _spread(service, pool, revision),
         "initContainers": [
             build_repository_container(fleet),
+            *build_code_containers(service, image.image, fleet),
             *build_weights_containers(service, image.image, template, fleet),
         ],
         "containers": [
@@ -80,7 +83,7 @@ def build_pod_template(service: LLMService, plan: CapacityPlan, fleet: FleetDefa
             *build_openai_containers(service, fleet),
         ],
         "volumes": build_volumes(service, revision_name(name, revision), template, fleet),
-        **_placement(pool, template, on_gpu=plan.accelerators_per_replica > 0),
+        **placement_of(pool, template, on_gpu=plan.accelerators_per_replica > 0),
     }
     if claimed:
         spec["resourceClaims"] = pod_claims(revision_name(name, revision))
@@ -108,14 +111,19 @@ def pool_of(service: LLMService, fleet: FleetDefaults) -> Pool:
 
 
 def engine_image(service: LLMService, fleet: FleetDefaults) -> EngineImage:
-    """The Triton image of the service's replicas, and the Triton version in it."""
+    """The Triton image of the service's replicas, and the Triton version in it.
+
+    Of an image that the service names, the version is that of NVIDIA's tag, else taken to be the default image's.
+    """
     engine = service.spec.engine
     if engine.backend not in fleet.images:
         raise RenderError(
             "spec.engine.backend", f"the fleet has no image for {engine.backend.value}: set spec.engine.image there"
         )
     default = fleet.images[engine.backend]
-    return default if engine.image is None else EngineImage(image=engine.image, triton_version=default.triton_version)
+    if engine.image is None:
+        return default
+    return EngineImage(image=engine.image, triton_version=triton_version_of(engine.image) or default.triton_version)
 
 
 def accelerator_resources(pool: Pool, plan: CapacityPlan) -> dict[str, str]:
@@ -127,7 +135,7 @@ def accelerator_resources(pool: Pool, plan: CapacityPlan) -> dict[str, str]:
     return {resource: str(plan.accelerators_per_replica)}
 
 
-def _placement(pool: Pool, template: PodTemplate, *, on_gpu: bool) -> Manifest:
+def placement_of(pool: Pool, template: PodTemplate, *, on_gpu: bool) -> Manifest:
     """Where the pod may run. GPU nodes are commonly tainted with their resource's name, so that is tolerated."""
     tolerations = [dict(toleration) for toleration in template.tolerations]
     if on_gpu:

@@ -6,6 +6,7 @@ from llmservice.api.fleet import FleetDefaults
 from llmservice.api.service import LLMService
 from llmservice.workload.manifest import Manifest, manifest
 from llmservice.workload.names import REVISION_LABEL, selector, shared_name
+from llmservice.workload.openai import has_openai
 
 
 def build_pod_monitor(service: LLMService, fleet: FleetDefaults) -> Manifest:
@@ -17,7 +18,7 @@ def build_pod_monitor(service: LLMService, fleet: FleetDefaults) -> Manifest:
         shared_name(service.metadata.name),
         extra_labels=dict(fleet.pod_monitor_labels),
     )
-    pages = ["metrics", "openai-admin"] if service.spec.service.openai.enabled else ["metrics"]
+    pages = ["metrics", "openai-admin"] if has_openai(service) else ["metrics"]
     built["spec"] = {
         "selector": {"matchLabels": selector(service.metadata.name)},
         "podTargetLabels": [REVISION_LABEL],

@@ -18,8 +18,10 @@ def revision_of(template: Manifest, repository: Repository) -> str:
     """The revision, 8 hex digits, of a pod template (built with an empty revision) and the engine's configuration.
 
     The gate's configuration, the engine's instance count, its slots and the replicas change live and are not in it.
+    Without a gate nothing changes live, and every file counts.
     """
-    return digest({"template": template, "engine": _fixed(repository.config(Role.ENGINE))})[:REVISION_LENGTH]
+    fixed = {"engine": _fixed(repository.config(Role.ENGINE))} if repository.has_gate else {"files": repository.files}
+    return digest({"template": template, **fixed})[:REVISION_LENGTH]
 
 
 def _fixed(config: Any) -> dict[str, Any]:

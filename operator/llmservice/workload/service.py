@@ -5,6 +5,7 @@ from __future__ import annotations
 from llmservice.api.service import LLMService
 from llmservice.workload.manifest import Manifest, manifest
 from llmservice.workload.names import GRPC_PORT, HTTP_PORT, METRICS_PORT, OPENAI_PORT, selector, shared_name
+from llmservice.workload.openai import has_openai
 
 
 def build_service(service: LLMService) -> Manifest:
@@ -14,7 +15,7 @@ def build_service(service: LLMService) -> Manifest:
     """
     asked = service.spec.service
     openai: list[Manifest] = []
-    if asked.openai.enabled:
+    if has_openai(service):
         protocol = "https" if asked.openai.tls_secret else "http"
         openai = [
             {

@@ -8,7 +8,7 @@ from llmservice.api.fleet import FleetDefaults
 from llmservice.api.model import ModelSource, ModelSpec
 from llmservice.api.service import LLMService
 from llmservice.api.template import PodTemplate
-from llmservice.repository.layout import engine_name
+from llmservice.repository.topology import engine_model
 from llmservice.workload.containers import ENV, asked_env, variables
 from llmservice.workload.manifest import Manifest
 from llmservice.workload.names import LEASE_CONTAINER, WEIGHTS_CONTAINER
@@ -94,7 +94,7 @@ def _local(service: LLMService, image: str, template: PodTemplate, fleet: FleetD
     Has the template's variables and volumes too: proxies, certificates, Python packages.
     """
     source = service.spec.model.source
-    script = f"/repository/{engine_name(service.metadata.name)}/1/llmserving/weights.py"
+    script = f"/repository/{engine_model(service).name}/1/llmserving/weights.py"
     arguments = [script, "--source", _literal(source.text), "--target", "/models"]
     if source_volume(source):
         arguments += ["--mount", SOURCE_PATH]

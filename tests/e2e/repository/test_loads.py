@@ -9,6 +9,7 @@ LLMSERVICE_E2E_REPOSITORIES sets how many are drawn beside the goldens (default 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import os
 from collections.abc import Iterator
@@ -19,13 +20,15 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
 from llmservice.local.tritonserver import TritonServer
+from llmservice.repository.errors import RenderError
 from llmservice.repository.features import TritonFeatures
+from llmservice.repository.images import serving_images
 from llmservice.repository.proto import to_load_json
-from llmservice.repository.render import Role, render
+from llmservice.repository.render import render
 from llmservice.triton.client import TritonClient
 from llmservice.triton.comparison import differing_fields, instances
-from tests.e2e.triton.standin import Starts, code_folder, without_gpu, write
-from tests.unit.repository.cases import CASES, Case, service
+from tests.e2e.triton.standin import Starts, code_folder, config_of, write
+from tests.unit.repository.cases import CASES, STOCK_CASES, Case, service
 from tests.unit.repository.strategies import cases
 
 pytestmark = pytest.mark.e2e
@@ -43,6 +46,7 @@ class Server:
     starts: Starts
     names: Iterator[int] = field(default_factory=itertools.count)
     loaded: int = 0
+    images: int = 0
 
 
 @pytest.fixture(scope="module")
@@ -55,29 +59,57 @@ def server(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
         yield server
     capture = request.config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():
-        print(f"\n{server.loaded} rendered models loaded in a real tritonserver", end="")  # noqa: T201 - a figure
+        print(  # noqa: T201 - a figure
+            f"\n{server.loaded} rendered models loaded in a real tritonserver, stock backends for {server.images} "
+            "pairs of service and image",
+            end="",
+        )
 
 
 async def load_and_unload(server: Server, case: Case) -> None:
-    """Gate and engine load from the file; the load API's form of the same is no change at all to Triton."""
+    """Every model loads from the file; the load API's form of the same is no change at all to Triton."""
     name = f"s{next(server.names)}"
     repository = render(service(case.spec, name), case.plan, case.knobs, TritonFeatures.for_version(case.triton))
     write(repository, server.folder, server.code)
     async with TritonClient(server.address) as client:
-        for role in Role:
-            config = without_gpu(repository.config(role))
+        for model in reversed(repository.models):
+            config = config_of(repository, model)
+            before = server.starts.of(config.name)
             await client.load(config.name)
             assert differing_fields(config, await client.model_config(config.name)) == ()
-            await client.load(config.name, to_load_json(config))
+            if config.platform != "ensemble":
+                await client.load(config.name, to_load_json(config))
+                assert server.starts.of(config.name) - before == instances(config), "the load API's form was a reload"
             assert await client.ready(config.name)
-            assert server.starts.of(config.name) == instances(config), "the load API's form was a reload"
             server.loaded += 1
-            await client.unload(config.name)
+        for model in repository.models:
+            await client.unload(model.name)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*CASES, *STOCK_CASES], ids=lambda case: case.name)
 async def test_every_golden_loads(server: Server, case: Case) -> None:
     await load_and_unload(server, case)
+
+
+def stock_renderings() -> dict[tuple[tuple[str, str], ...], list[Case]]:
+    """Every stock golden for every image that takes it; those that render the same text are loaded once."""
+    found: dict[tuple[tuple[str, str], ...], list[Case]] = {}
+    for case in STOCK_CASES:
+        for image in serving_images():
+            asked = replace(case, triton=image.triton)
+            with contextlib.suppress(RenderError):
+                found.setdefault(tuple(sorted(asked.render().files.items())), []).append(asked)
+    return found
+
+
+def named(alike: list[Case]) -> str:
+    return f"{alike[0].name}-{alike[0].triton}"
+
+
+@pytest.mark.parametrize("cases_alike", stock_renderings().values(), ids=named)
+async def test_every_stock_backend_loads_for_every_image(server: Server, cases_alike: list[Case]) -> None:
+    await load_and_unload(server, cases_alike[0])
+    server.images += len(cases_alike)
 
 
 @given(case=cases())

@@ -73,3 +73,21 @@ def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     code, output = run("render", service_file(tmp_path), "-o", tmp_path / "out")
     assert code == 2
     assert f"{target}: Is a directory" in output
+
+
+def test_the_job_that_builds_an_engine_is_printed_with_what_to_write_afterwards(tmp_path: Path) -> None:
+    source = {"huggingFace": {"repo": "meta-llama/Llama-2-13b-chat-hf"}}
+    engine = {"backend": "tensorrtllm", "driver": "Nvidia"}
+    asked = service_file(tmp_path, model={"source": source}, engine=engine, placement={"pool": "a100-80gb"})
+    code, output = run("build-engine", asked, "--claim", "engines", "--path", "llama2/a100")
+    assert code == 0, output
+    (job,) = yaml.safe_load_all(output)
+    assert job["kind"] == "Job"
+    assert 'computeCapability: "8.0"' in output
+    assert "path: llama2/a100" in output
+
+
+def test_an_engine_that_cannot_be_built_is_refused(tmp_path: Path) -> None:
+    code, output = run("build-engine", service_file(tmp_path), "--claim", "engines")
+    assert code != 0
+    assert "spec.engine.backend: only tensorrtllm has engines to build" in output

@@ -121,3 +121,18 @@ def test_members_of_a_list_are_validated_one_by_one(tmp_path: Path) -> None:
     assert code == 1
     assert "LLMService/chat: valid" in output
     assert "LLMService/code: invalid" in output
+
+
+def test_what_plan_and_renderer_refuse_is_said_as_well(tmp_path: Path) -> None:
+    trt = {"backend": "tensorrtllm", "driver": "Nvidia"}
+    gpu = {"pool": "a100-80gb"}
+    built = {"runtime": "Engine", "engine": {"computeCapability": "9.0"}}
+    code, output = run("validate", service_file(tmp_path, engine=trt | {"tensorrtllm": built}, placement=gpu))
+    assert code == 1
+    assert "plan-engine-gpu" in output
+    old = trt | {"image": "nvcr.io/nvidia/tritonserver:24.10-trtllm-python-py3"}
+    code, output = run("validate", service_file(tmp_path, engine=old, placement=gpu))
+    assert code == 1
+    assert "image 24.10 has no LLM API" in output
+    code, output = run("validate", service_file(tmp_path, engine=trt, placement={"pool": "a-fleets-own"}))
+    assert code == 0, output

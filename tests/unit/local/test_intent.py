@@ -38,7 +38,7 @@ def test_a_model_larger_than_the_hosts_memory_is_refused() -> None:
 
 
 def test_a_backend_without_an_engine_is_refused() -> None:
-    with pytest.raises(LocalError, match="no engine for tensorrtllm"):
+    with pytest.raises(LocalError, match=r"stock backend of tensorrtllm.*: Native and backend: torch or vllm"):
         intent(engine={"backend": "tensorrtllm", "driver": "Nvidia"})
 
 

@@ -21,7 +21,7 @@ TWO_INSTANCES = {"mode": "Off", "bounds": {"engineInstances": {"min": 2, "max": 
 @pytest.fixture
 def triton() -> FakeTriton:
     fake = FakeTriton()
-    for role in Role:
+    for role in (Role.GATE, Role.ENGINE):
         fake.put(intent().repository.config(role))
     fake.slots = {"1-aa": configured_slots()}
     return fake

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from llmservice.api.fleet import FleetDefaults
+from llmservice.capacity.pools import with_built_in_pools
 from llmservice.diagnose.pod import Pod, read_pod
 from llmservice.kube import resources
 from llmservice.reconcile.apply import NotLeadingError
@@ -156,7 +157,7 @@ def pod(name: str, restarts: int = 0) -> Pod:
 
 def running(spec: dict[str, Any]) -> FakeTriton:
     started = repository(spec)
-    return FakeTriton({started.model(role).name: started.config(role) for role in Role})
+    return FakeTriton({started.model(role).name: started.config(role) for role in (Role.GATE, Role.ENGINE)})
 
 
 def changes(tritons: dict[str, FakeTriton], gates: int = GATE_INSTANCES) -> TritonLiveChanges:
@@ -238,3 +239,13 @@ async def test_an_older_gate_that_never_ends_is_waited_for_only_so_long(gates: i
     result = await live.ensure("chat", (pod("a"),), wanted, "token")
     assert (result.waiting == "") is goes_on
     assert triton.loads == (["chat"] if goes_on else [])
+
+
+async def test_a_stock_backend_has_no_knob_but_its_replicas() -> None:
+    cluster = SmallCluster(with_built_in_pools(FleetDefaults()))
+    cluster.user_applies({"engine": {"backend": "vllm", "driver": "Nvidia"}, "placement": {"pool": "a100-80gb"}})
+    await cluster.converge()
+    assert cluster.condition("Ready")["status"] == "True"
+    assert cluster.live.brought == {}
+    assert cluster.status()["knobs"] == {"replicas": 1}
+    assert any("no gate before it" in warning for warning in cluster.status()["warnings"])

@@ -66,6 +66,91 @@ def service(spec: dict[str, Any], name: str = "chat") -> LLMService:
     return LLMService.parse(manifest(spec, name))
 
 
+def stock_engine(built: dict[str, Any] | None = None, **engine: Any) -> dict[str, Any]:
+    """The spec of a service that runs an engine of trtllm-build's, with what is said of it."""
+    options = {"runtime": "Engine"} | ({"engine": built} if built else {})
+    return {
+        "engine": {"backend": "tensorrtllm", "driver": "Nvidia", "tensorrtllm": options, **engine},
+        "placement": {"pool": "a100-80gb"},
+    }
+
+
+STOCK_VLLM: dict[str, Any] = {
+    "engine": {"backend": "vllm", "driver": "Nvidia"},
+    "placement": {"pool": "a100-80gb"},
+}
+
+VLLM_EXTRAS: dict[str, Any] = {
+    "adapters": [
+        {"name": "sql", "path": "adapters/sql", "rank": 8},
+        {"name": "support", "path": "/adapters/support", "rank": 24},
+    ],
+    "maxAdapterRank": 24,
+    "maxActiveAdapters": 2,
+    "speculative": {"method": "Ngram", "tokens": 5, "lookup": 3},
+}
+
+STOCK_CASES = (
+    Case("stock-vllm-oldest", STOCK_VLLM, plan=A100, triton="2.49.0"),
+    Case(
+        "stock-vllm-pair",
+        {
+            "engine": {
+                "backend": "vllm",
+                "driver": "Nvidia",
+                "parallelism": {"tensor": 2},
+                "parameters": {
+                    "enforce_eager": "true",
+                    "max_logprobs": "5",
+                    "quantization": "awq_marlin",
+                    "ENABLE_VLLM_HEALTH_CHECK": "true",
+                },
+            },
+            "batching": {"maxBatchTokens": 16},
+            "kvCache": {"dtype": "fp8_e5m2", "memoryPercent": 85},
+            "placement": {"pool": "a100-80gb"},
+        },
+        plan=A100_PAIR,
+        triton="2.71.0",
+    ),
+    Case(
+        "stock-vllm-adapters",
+        STOCK_VLLM | {"engine": STOCK_VLLM["engine"] | {"vllm": VLLM_EXTRAS}},
+        plan=A100,
+        triton="2.71.0",
+    ),
+    Case(
+        "stock-llmapi",
+        {
+            "engine": {
+                "backend": "tensorrtllm",
+                "driver": "Nvidia",
+                "parallelism": {"tensor": 2},
+                "parameters": {
+                    "cuda_graph_config": '{"enable_padding": true}',
+                    "kv_cache_config": '{"enable_block_reuse": false}',
+                },
+            },
+            "batching": {"maxBatchTokens": 8192},
+            "placement": {"pool": "a100-80gb"},
+        },
+        plan=A100_PAIR,
+        triton="2.71.0",
+    ),
+    Case("stock-engine-oldest", stock_engine(), plan=A100, triton="2.49.0"),
+    Case(
+        "stock-engine-bls",
+        stock_engine(
+            {"computeCapability": "8.0", "maxBatchSize": 32, "chain": "BLS"},
+            parameters={"preprocessing_instance_count": "4", "enable_chunked_context": "true"},
+        )
+        | {"model": {"source": {"pvc": {"claimName": "engines"}}, "tokenizer": {"path": "tokenizer"}}},
+        plan=A100,
+        triton="2.71.0",
+    ),
+)
+"""Services on NVIDIA's own backends, without a gate."""
+
 CASES = (
     Case("continuous-cpu-defaults"),
     Case(
@@ -80,6 +165,13 @@ CASES = (
         {"engine": {"backend": "vllm", "parallelism": {"tensor": 2}}, "kvCache": {"memoryPercent": 85}},
         plan=A100_PAIR,
         knobs=Knobs(slots=50),
+        triton="2.71.0",
+    ),
+    Case(
+        "continuous-vllm-adapters",
+        {"engine": {"backend": "vllm", "vllm": VLLM_EXTRAS}, "placement": {"pool": "a100-80gb"}},
+        plan=A100,
+        knobs=Knobs(slots=66),
         triton="2.71.0",
     ),
     Case(

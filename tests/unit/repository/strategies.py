@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from llmservice.api.duration import format_duration
 from llmservice.api.knobs import Knobs
 from llmservice.api.plan import CapacityPlan
+from llmservice.repository.images import serving_images
 from tests.unit.repository.cases import Case
 
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Cc"]) | st.sampled_from("\n\t"), max_size=40)
@@ -45,6 +46,56 @@ def cases(draw: st.DrawFn) -> Case:
         max_queue_delay=draw(DELAYS), engine_instances=draw(st.integers(1, 2)), slots=draw(st.integers(1, 4098))
     )
     return Case("any", spec, plan, knobs, draw(st.sampled_from(["2.51.0", "2.60.0", "2.71.0"])))
+
+
+@st.composite
+def stock_vllm_cases(draw: st.DrawFn) -> Case:
+    """A valid service on NVIDIA's vLLM backend, with any image that is known."""
+    tensor = draw(st.sampled_from([1, 2, 4]))
+    spec: dict[str, Any] = {
+        "model": draw(_models()),
+        "engine": draw(_engines("vllm", tensor)) | {"driver": "Nvidia"},
+        "batching": {"maxBatchTokens": draw(st.none() | st.integers(1, 1_048_576))},
+        "kvCache": {"dtype": draw(st.sampled_from(KV_DTYPES["vllm"])), "memoryPercent": draw(st.integers(1, 100))},
+        "placement": {"pool": "a100-80gb"},
+    }
+    plan = CapacityPlan(
+        pool="a100-80gb",
+        accelerator="a100-80gb",
+        accelerators_per_replica=tensor,
+        max_sequences=draw(st.integers(1, 4096)),
+        max_length=draw(st.integers(0, 10_485_760)),
+    )
+    return Case("any", spec, plan, triton=draw(st.sampled_from([image.triton for image in serving_images()])))
+
+
+@st.composite
+def stock_tensorrtllm_cases(draw: st.DrawFn) -> Case:
+    """A valid service on TensorRT-LLM by either runtime, with any image that has it."""
+    images = serving_images()
+    chain = draw(st.sampled_from([None, "Ensemble", "BLS"]))
+    tensor = draw(st.sampled_from([1, 2, 4]))
+    sequences = draw(st.integers(1, 256))
+    engine = draw(_engines("tensorrtllm", tensor)) | {"driver": "Nvidia"}
+    if chain:
+        built = {"chain": chain, "computeCapability": "8.0", "maxBatchSize": draw(st.none() | st.integers(256, 4096))}
+        engine["tensorrtllm"] = {"runtime": "Engine", "engine": built}
+    spec: dict[str, Any] = {
+        "model": draw(_models()),
+        "engine": engine,
+        "batching": {"maxBatchTokens": draw(st.none() | st.integers(1, 1_048_576))},
+        "kvCache": {"memoryPercent": draw(st.integers(1, 100))},
+        "placement": {"pool": "a100-80gb"},
+    }
+    plan = CapacityPlan(
+        pool="a100-80gb",
+        accelerator="a100-80gb",
+        accelerators_per_replica=tensor,
+        max_sequences=sequences,
+        max_length=draw(st.integers(0, 1_048_576)),
+    )
+    known = [image.triton for image in images if chain or image.tag >= "25.05"]
+    return Case("any", spec, plan, triton=draw(st.sampled_from(known)))
 
 
 @st.composite

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from llmservice.repository.errors import UnknownTritonVersionError
-from llmservice.repository.features import FEATURE_TABLE, OLDEST_VERSION, TritonFeatures, feature_names
+from llmservice.repository.features import (
+    FEATURE_TABLE,
+    OLDEST_GATE_VERSION,
+    OLDEST_VERSION,
+    TritonFeatures,
+    feature_names,
+)
 
 pytestmark = pytest.mark.unit
 
@@ -30,8 +36,8 @@ def test_an_unknown_version_is_answered_by_the_nearest_older_one(asked: str, ans
 
 
 def test_a_version_below_all_known_ones_is_refused_with_what_to_use() -> None:
-    with pytest.raises(UnknownTritonVersionError, match=r"2\.50\.0 is older than 2\.51\.0.*use an image"):
-        TritonFeatures.for_version("2.50.0")
+    with pytest.raises(UnknownTritonVersionError, match=r"2\.48\.0 is older than 2\.49\.0.*use an image"):
+        TritonFeatures.for_version("2.48.0")
 
 
 @pytest.mark.parametrize("text", ["", "latest", "2", "26.07", "24.10-py3", "2.51.0.1"])
@@ -43,5 +49,5 @@ def test_text_that_is_no_server_version_is_refused(text: str) -> None:
 def test_the_table_is_ascending_and_names_only_known_features() -> None:
     versions = [tuple(map(int, version.split("."))) for version in FEATURE_TABLE]
     assert versions == sorted(versions)
-    assert OLDEST_VERSION == "2.51.0"
+    assert (OLDEST_VERSION, OLDEST_GATE_VERSION) == ("2.49.0", "2.51.0")
     assert {feature for row in FEATURE_TABLE.values() for feature in row} == set(feature_names())

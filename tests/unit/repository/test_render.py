@@ -153,7 +153,7 @@ def test_the_engine_lives_where_the_pool_is(plan: Any, parallelism: Any, kind: s
 def test_paths_follow_the_place_where_triton_runs() -> None:
     local = Paths(run_directory="/run/chat", model_path="/cache/smollm2")
     rendered = render(service({}), CPU, Knobs(), FEATURES, local)
-    for role in Role:
+    for role in (Role.GATE, Role.ENGINE):
         assert rendered.config(role).parameters["run_directory"].string_value == "/run/chat"
     assert rendered.config(Role.ENGINE).parameters["model_path"].string_value == "/cache/smollm2"
 
@@ -161,8 +161,8 @@ def test_paths_follow_the_place_where_triton_runs() -> None:
 @pytest.mark.parametrize(
     ("spec", "path", "remedy"),
     [
-        ({"engine": {"backend": "tensorrtllm"}}, "spec.engine.backend", "comes with version"),
-        ({"engine": {"backend": "vllm", "driver": "Nvidia"}}, "spec.engine.driver", "write Native"),
+        ({"engine": {"backend": "tensorrtllm"}}, "spec.engine.driver", "write driver: Nvidia"),
+        ({"engine": {"backend": "torch", "driver": "Nvidia"}}, "spec.engine.driver", "write driver: Native"),
         ({"engine": {"parameters": {"slots": "9"}}}, "spec.engine.parameters[slots]", "remove it"),
         (
             {"batching": {"queue": {"levels": [{"level": 1, "maxSize": 2}]}}},

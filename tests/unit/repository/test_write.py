@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from llmservice.api.engine import SERVED_BACKENDS, Backend
+from llmservice.api.engine import NATIVE_BACKENDS, Backend
 from llmservice.repository.errors import CodeNotFoundError, RepositoryWriteError
 from llmservice.repository.render import Repository, RepositoryModel, Role
 from llmservice.repository.sources import code_files, code_root
@@ -180,4 +180,4 @@ def test_byte_code_is_no_source(code: Path) -> None:
 
 def test_each_served_backend_has_an_engine_and_no_other() -> None:
     with_code = {backend for backend in Backend if (code_root() / backend.value / "model.py").is_file()}
-    assert with_code == SERVED_BACKENDS
+    assert with_code == NATIVE_BACKENDS

@@ -39,6 +39,7 @@ def test_every_sampling_parameter_comes_as_json() -> None:
         "logit_bias": {"42": -100, "7": 0.5},
         "logprobs": 3,
         "n": 2,
+        "adapter": "sql",
     }
 
     parsed = parse_request({"text_input": b"x", "sampling_parameters": json.dumps(values).encode()}, {})

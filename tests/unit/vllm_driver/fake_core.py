@@ -132,7 +132,7 @@ class Driven:
 
 
 @contextmanager
-def driven(core: FakeCore | None = None) -> Iterator[Driven]:
+def driven(core: FakeCore | None = None, adapters: Sequence[str] = ()) -> Iterator[Driven]:
     """An engine of byte tokens and at most `MAX_LENGTH` of them."""
     core = core or FakeCore()
     thread = threading.Thread(target=core.loop.run_forever, daemon=True)
@@ -140,7 +140,7 @@ def driven(core: FakeCore | None = None) -> Iterator[Driven]:
     series = MemoryMetrics()
     statistics = Statistics(EngineMetrics(series), series)
     prompts = Prompts(TextTokenizer(byte_tokenizer(), ChatTemplate(None, {})), MAX_LENGTH)
-    engine = VllmEngine(core, prompts, statistics, lost=(DeadError,), invalid=(BadRequestError,))
+    engine = VllmEngine(core, prompts, statistics, lost=(DeadError,), invalid=(BadRequestError,), adapters=adapters)
     woken = threading.Event()
     engine.wake_by(woken.set)
     core.settle()

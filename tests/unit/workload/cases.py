@@ -124,6 +124,36 @@ CASES = (
             "placement": {"pool": "a100-80gb"},
         },
     ),
+    Case(
+        "stock-vllm",
+        {
+            "model": LLAMA,
+            "engine": {
+                "backend": "vllm",
+                "driver": "Nvidia",
+                "image": "nvcr.io/nvidia/tritonserver:25.03-vllm-python-py3",
+            },
+            "placement": {"pool": "a100-80gb"},
+        },
+        {"networkPolicy": True, "podMonitor": True},
+    ),
+    Case(
+        "stock-engine-pair",
+        {
+            "model": {"source": {"pvc": {"claimName": "engines", "path": "llama2-13b"}}, "maxLength": 4096},
+            "engine": {
+                "backend": "tensorrtllm",
+                "driver": "Nvidia",
+                "parallelism": {"tensor": 2},
+                "tensorrtllm": {"runtime": "Engine", "engine": {"computeCapability": "8.0", "chain": "BLS"}},
+            },
+            "placement": {"pool": "a100-80gb"},
+        },
+        {
+            "images": FLEET["images"]
+            | {"tensorrtllm": {"image": "registry.example/trtllm:26.07", "tritonVersion": "2.71.0"}}
+        },
+    ),
     Case("mig-slice", {"model": LLAMA, "engine": {"backend": "vllm"}, "placement": {"pool": "a100-3g"}}),
     Case(
         "claimed-accelerators",

@@ -205,3 +205,56 @@ def test_a_source_reaches_the_weights_step_as_written_and_reads_no_variable() ->
     }
     arguments = pod({"model": {"source": source, "maxLength": 64}})["initContainers"][1]["args"]
     assert '"$$(HF_TOKEN)$$x"' in arguments[arguments.index("--source") + 1]
+
+
+STOCK: dict[str, Any] = {
+    "model": LLAMA,
+    "engine": {"backend": "vllm", "driver": "Nvidia"},
+    "placement": {"pool": "a100-80gb"},
+}
+
+
+def test_a_stock_backend_is_loaded_alone_and_brings_the_weights_step_with_it() -> None:
+    built = pod(STOCK | {"model": {"source": {"pvc": {"claimName": "models"}}}})
+    assert [argument for argument in built["containers"][0]["args"] if "load-model" in argument] == [
+        "--load-model=chat"
+    ]
+    assert built["initContainers"][1]["args"][0] == "/repository/chat/1/llmserving/weights.py"
+    assert built["containers"][0]["readinessProbe"]["httpGet"]["path"] == "/v2/models/chat/ready"
+
+
+def test_before_a_stock_backend_there_is_no_openai_endpoint_anywhere() -> None:
+    built = workload(service(STOCK), fleet({"networkPolicy": True, "podMonitor": True}))
+    assert [container["name"] for container in pod(STOCK)["containers"]] == ["triton"]
+    assert "openai" not in str([manifest["spec"] for manifest in built.manifests if "spec" in manifest])
+
+
+def test_a_stock_backends_arguments_are_part_of_its_revision() -> None:
+    other = {**STOCK, "engine": {**STOCK["engine"], "parameters": {"enforce_eager": "true"}}}
+    assert workload(service(STOCK), fleet()).revision != workload(service(other), fleet()).revision
+
+
+def test_the_image_a_service_names_says_by_its_tag_which_triton_it_has() -> None:
+    older = {**STOCK, "engine": {**STOCK["engine"], "image": "nvcr.io/nvidia/tritonserver:25.03-vllm-python-py3"}}
+    template = workload(service(older), fleet()).manifest("Deployment")["spec"]["template"]
+    assert template["metadata"]["annotations"]["triton-llm.dev/triton-version"] == "2.56.0"
+
+
+def test_an_engine_over_two_gpus_gets_a_tritonserver_for_each_and_one_that_serves() -> None:
+    case = next(case for case in CASES if case.name == "stock-engine-pair")
+    built = case.build().manifest("Deployment")["spec"]["template"]["spec"]
+    command = [*built["containers"][0]["command"], *built["containers"][0]["args"]]
+    assert command[:4] == ["mpirun", "-n", "1", "tritonserver"]
+    second = command[command.index(":") + 1 :]
+    assert second[:3] == ["-n", "1", "tritonserver"]
+    assert [argument for argument in second if "load-model" in argument] == ["--load-model=chat-engine"]
+    assert "--allow-http=false" in second
+    first = command[: command.index(":")]
+    loaded = [argument.partition("=")[2] for argument in first if "load-model" in argument]
+    assert loaded == ["preprocessing", "chat-engine", "postprocessing", "chat"]
+
+
+def test_the_code_of_nvidias_models_is_copied_before_the_weights_come() -> None:
+    case = next(case for case in CASES if case.name == "stock-engine-pair")
+    names = [one["name"] for one in case.build().manifest("Deployment")["spec"]["template"]["spec"]["initContainers"]]
+    assert names == ["repository", "code", "weights"]

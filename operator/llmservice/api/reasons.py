@@ -54,6 +54,7 @@ class Reason(_Explained):
     MODEL_LOAD_FAILED = "ModelLoadFailed", "Triton refused or failed to load the model; the message is Triton's own."
     OUT_OF_MEMORY = "OutOfMemory", "A container or the accelerator ran out of memory."
     CRASH_LOOP = "CrashLoop", "A container ends again and again."
+    NOT_ANSWERING = "NotAnswering", "Triton had its models loaded and does not answer any more."
     API_MISSING = "ApiMissing", "The cluster does not serve an API that the spec needs; the message names it."
     WAITING_FOR_QUEUE = "WaitingForQueue", "Kueue holds the pods back until their queue has room for them."
     WAITING_FOR_GPU = "WaitingForGPU", "No node of the pool has enough free accelerators; the message counts them."

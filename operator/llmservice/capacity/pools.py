@@ -38,4 +38,4 @@ def unknown_pool_words(name: str, fleet: FleetDefaults) -> str:
         return f"{gpu} has no MIG profile {profile!r}: use one of {', '.join(profiles)}."
     if mark and not profiles and gpu in accelerators():
         return f"{gpu} cannot be cut into MIG slices: use pool {gpu}."
-    return f"There is no pool {name!r}: use one of {pools_in_words(fleet)}."
+    return f"There is no pool {name!r}: use one of {pools_in_words(fleet)}, or define it in the chart's fleet.pools."

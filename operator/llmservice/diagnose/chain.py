@@ -28,6 +28,7 @@ CHAIN: Final[tuple[Check, ...]] = (
     startup.endpoint_failed,
     startup.fetching_weights,
     startup.pulling_image,
+    startup.stopped_answering,
     startup.loading_model,
     startup.starting,
 )

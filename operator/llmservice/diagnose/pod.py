@@ -27,7 +27,10 @@ class Termination:
 
 @dataclass(frozen=True)
 class Container:
-    """One container's state. At most one of `waiting`, `running_since` and `ended` is set."""
+    """One container's state. At most one of `waiting`, `running_since` and `ended` is set.
+
+    `started`: its startup probe has been answered. `memory_limit` is a Kubernetes quantity, empty where there is none.
+    """
 
     name: str
     init: bool
@@ -39,6 +42,8 @@ class Container:
     restarts: int = 0
     ready: bool = False
     image: str = ""
+    started: bool = False
+    memory_limit: str = ""
 
     @property
     def failure(self) -> Termination | None:
@@ -140,8 +145,13 @@ def read_pod(manifest: Mapping[str, Any], revision_label: str) -> Pod:
 
 def _containers(spec: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[Container, ...]:
     read = []
+    limits = {
+        one["name"]: ((one.get("resources") or {}).get("limits") or {}).get("memory", "")
+        for part in ("initContainers", "containers")
+        for one in spec.get(part) or ()
+    }
     for part, init in (("initContainerStatuses", True), ("containerStatuses", False)):
-        read += [_container(one, init=init) for one in status.get(part) or ()]
+        read += [_container(one, limits.get(one["name"], ""), init=init) for one in status.get(part) or ()]
     known = {container.name for container in read}
     for part, init in (("initContainers", True), ("containers", False)):
         read += [
@@ -152,7 +162,7 @@ def _containers(spec: Mapping[str, Any], status: Mapping[str, Any]) -> tuple[Con
     return tuple(read)
 
 
-def _container(status: Mapping[str, Any], *, init: bool) -> Container:
+def _container(status: Mapping[str, Any], memory_limit: str, *, init: bool) -> Container:
     state, last = status.get("state") or {}, status.get("lastState") or {}
     waiting = state.get("waiting") or {}
     return Container(
@@ -166,6 +176,8 @@ def _container(status: Mapping[str, Any], *, init: bool) -> Container:
         restarts=status.get("restartCount", 0),
         ready=status.get("ready", False),
         image=status.get("image", ""),
+        started=bool(status.get("started", False)),
+        memory_limit=memory_limit,
     )
 
 

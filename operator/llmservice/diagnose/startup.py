@@ -11,6 +11,8 @@ from llmservice.diagnose.triton_log import accelerator_memory_failure, model_fai
 from llmservice.diagnose.weights_progress import cause_of, in_words
 from llmservice.workload.names import CODE_CONTAINER, REPOSITORY_CONTAINER, WEIGHTS_CONTAINER
 
+SUPERVISOR = "llmservice: ending tritonserver"
+"""How the termination message begins where our own watch in the container ended Triton; what follows says why."""
 _PULL_FAULTS = {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"}
 _PULL_EVENT = re.compile(r'Failed to pull image "[^"]+": (?P<text>.+)', re.DOTALL)
 _RPC = re.compile(r"rpc error: code = \w+ desc = ")
@@ -84,13 +86,22 @@ def out_of_memory(evidence: Evidence) -> Finding | None:
     line = accelerator_memory_failure(evidence.log) or accelerator_memory_failure(failure.message)
     if line:
         return Finding(Reason.OUT_OF_MEMORY, f"the accelerator's memory ran out: {line}. To fit, {_LESS_MEMORY}")
-    if failure.reason == "OOMKilled" or (failure.exit_code == EXIT_SIGKILL and not _probe_kill(evidence)):
+    if failure.reason == "OOMKilled" or _looks_like_memory(evidence):
         return Finding(
             Reason.OUT_OF_MEMORY,
             "the container's memory limit was reached and the kernel killed it: raise "
             "spec.template.resources.limits.memory",
         )
     return None
+
+
+def _looks_like_memory(evidence: Evidence) -> bool:
+    """A SIGKILL that nobody else claims, of a container that has a limit: some runtimes do not say OOMKilled."""
+    main = evidence.pod.main
+    failure = main.failure if main else None
+    if main is None or failure is None or failure.exit_code != EXIT_SIGKILL or not main.memory_limit:
+        return False
+    return SUPERVISOR not in failure.message and not _probe_kill(evidence)
 
 
 def model_load_failed(evidence: Evidence) -> Finding | None:
@@ -132,9 +143,10 @@ def crash_loop(evidence: Evidence) -> Finding | None:
         return None
     last = failure.message.strip() or _last_line(evidence.log)
     text = f": {last}" if last else ""
+    count = "1 restart" if main.restarts == 1 else f"{main.restarts} restarts"
     return Finding(
         Reason.CRASH_LOOP,
-        f"Triton ended with exit code {failure.exit_code} ({main.restarts} restarts){text}. "
+        f"Triton ended with exit code {failure.exit_code} ({count}){text}. "
         f"See `kubectl logs {evidence.pod.name} -c {main.name} --previous`",
     )
 
@@ -168,6 +180,22 @@ def fetching_weights(evidence: Evidence) -> Finding | None:
     if weights is None or not weights.running_since:
         return None
     return Finding(Reason.FETCHING_WEIGHTS, in_words(_last_line(evidence.weights_log)), fault=False)
+
+
+def stopped_answering(evidence: Evidence) -> Finding | None:
+    """Triton had its models loaded, runs, and does not answer any more."""
+    main = evidence.pod.main
+    if main is None or main.ready or not main.running_since or not main.started:
+        return None
+    failed = [text for text in evidence.events if text.startswith("Unhealthy: Readiness probe")]
+    if not failed:
+        return None  # it has started this moment: the first look is still to come
+    said = failed[-1].removeprefix("Unhealthy: ")
+    return Finding(
+        Reason.NOT_ANSWERING,
+        f"Triton runs and does not say that it is ready ({said}); if that lasts, Kubernetes starts it again. See "
+        f"`kubectl logs {evidence.pod.name} -c {main.name}`",
+    )
 
 
 def loading_model(evidence: Evidence) -> Finding | None:

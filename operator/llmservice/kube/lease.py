@@ -120,7 +120,8 @@ class Elector:
                 if lease is not None and _spec(lease).get("holderIdentity") == self.identity:
                     await self._write(lease, holder="", duration=1)
         except (KubeError, TimeoutError) as error:
-            _log.warning("lease not released: %s", error, extra={"lease": self._name})
+            cause = str(error) or "the API server did not answer in time"
+            _log.warning("lease not released: %s", cause, extra={"lease": self._name})
 
     def _lose(self) -> None:
         self._renewed_at = None
@@ -134,7 +135,8 @@ class Elector:
             async with asyncio.timeout(self._patience()):
                 held = await self._take_or_renew()
         except (KubeError, TimeoutError) as error:
-            _log.warning("lease attempt failed: %s", error, extra={"lease": self._name})
+            cause = str(error) or "the API server did not answer in time"
+            _log.warning("lease attempt failed: %s", cause, extra={"lease": self._name})
             return False
         if held:
             # From the start of the attempt: others count from when the write became visible, which is later.

@@ -11,7 +11,7 @@ from typing import Final
 from llmservice.kube import resources
 from llmservice.kube.client import KubeClient
 from llmservice.kube.clock import Clock
-from llmservice.kube.errors import KubeError
+from llmservice.kube.errors import KubeError, NotServed
 from llmservice.reconcile.work_queue import Key
 
 SPREAD: Final = 0.2
@@ -31,7 +31,10 @@ async def resync(
     seconds: float,
     draw: Callable[[], float] = random.random,
 ) -> None:
-    """Every `seconds`, wakes all services, each at its own moment, until `stop` is set."""
+    """Every `seconds`, wakes all services, each at its own moment, until `stop` is set.
+
+    Raises NotServed once the cluster does not know services any more.
+    """
     while not stop.is_set():
         await clock.wait(stop, seconds * (1 - SPREAD * draw()))
         if stop.is_set():
@@ -40,6 +43,8 @@ async def resync(
             for namespace in namespaces or (None,):
                 for service in await client.list(resources.LLM_SERVICE, namespace):
                     wake(_key(service), seconds * SPREAD * draw())
+        except NotServed:
+            raise  # the CRD is gone, and kopf may not have noticed: the next start says what to do
         except KubeError as error:
             log.warning("resync left out: %s", error)
 

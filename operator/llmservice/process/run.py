@@ -96,7 +96,7 @@ class Process:
             clock=self._clock,
         )
         self._state.leads = lambda: elector.is_leader
-        candidacy = asyncio.create_task(elector.run())
+        candidacy = asyncio.create_task(elector.run(), name="lease")
         lag = asyncio.create_task(self._state.measure_lag(self._stop))
         try:
             await self._turn(elector, candidacy)
@@ -121,6 +121,7 @@ class Process:
 
     async def _lead(self, client: RealKube, elector: Elector, candidacy: asyncio.Task[None]) -> int:
         """Watches and reconciles until told to stop (0) or until leadership, or a part of the work, is lost (1)."""
+        await check_cluster(client)  # again: kopf never looks twice for a kind that it does not find
         settings, stop = self._settings, asyncio.Event()
         async with aiohttp.ClientSession() as session:
             scraper = Scraper(session)

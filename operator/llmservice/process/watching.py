@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import kopf
 
@@ -20,7 +21,7 @@ from llmservice.reconcile.work_queue import Key
 async def watch(wake: Callable[[Key], None], login: Login, namespaces: tuple[str, ...], stop: asyncio.Event) -> None:
     """Watches the cluster, or only `namespaces`, and wakes services until `stop` is set. Raises what ends it early."""
     loop = asyncio.get_running_loop()
-    stop_kopf = threading.Event()
+    stop_kopf = threading.Event()  # a thread of kopf's loop waits for it, and the loop does not end before that thread
 
     def wake_from_thread(key: Key) -> None:
         loop.call_soon_threadsafe(wake, key)
@@ -36,7 +37,7 @@ async def watch(wake: Callable[[Key], None], login: Login, namespaces: tuple[str
             namespaces=namespaces,
             stop_flag=stop_kopf,
         )
-        asyncio.run(operator)
+        asyncio.run(_releasing(stop_kopf, operator))
 
     thread = asyncio.create_task(asyncio.to_thread(run))
     stopper = asyncio.create_task(stop.wait())
@@ -48,3 +49,11 @@ async def watch(wake: Callable[[Key], None], login: Login, namespaces: tuple[str
     await thread
     if not stop.is_set():
         raise RuntimeError("watching ended by itself")
+
+
+async def _releasing(stop: threading.Event, operator: Coroutine[Any, Any, None]) -> None:
+    """Runs kopf, and sets `stop` also where kopf fails by itself: else the process would lead on and hear nothing."""
+    try:
+        await operator
+    finally:
+        stop.set()

@@ -41,7 +41,10 @@ class Applier:
         Raises NotLeadingError, and KubeError for what may pass by itself (a conflict, an API server that is away).
         """
         if decision.seed_replicas is not None:
-            await self._seed(world, decision.seed_replicas)
+            try:
+                await self._seed(world, decision.seed_replicas)
+            except Forbidden as error:
+                return refused(error, resources.LLM_SERVICE, world.key[1])
         for write in decision.writes:
             resource, name = Resource.of(write.manifest), write.manifest["metadata"]["name"]
             try:
@@ -51,7 +54,10 @@ class Applier:
             self._log("applied", resource, name, write.why)
         for removal in decision.removals:
             self.fence()
-            await self.client.delete(removal.resource, world.key[0], removal.name, uid=removal.uid)
+            try:
+                await self.client.delete(removal.resource, world.key[0], removal.name, uid=removal.uid)
+            except Forbidden as error:
+                return refused(error, removal.resource, removal.name)
             self._log("deleted", removal.resource, removal.name, removal.why)
         return None
 
@@ -105,4 +111,5 @@ def refused(error: KubeError, resource: Resource, name: str) -> Finding:
     if isinstance(error, Invalid) and resource == resources.SECRET and "immutable" in error.message:
         text = f"{what} is not the service's own, and left alone. Delete or rename it, or give the service another name"
         return Finding(Reason.NAME_CONFLICT, text)
-    return Finding(Reason.INVALID_SPEC, f"Kubernetes does not take {what} as the spec has it: {error.message}")
+    text = f"Kubernetes does not take {what} as the spec has it: {error.message}. Correct the field that it names"
+    return Finding(Reason.INVALID_SPEC, text)

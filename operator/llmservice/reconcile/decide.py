@@ -93,9 +93,6 @@ def decide(world: World, intent: Intent | Blocked, memory: Manifest | None = Non
         return Decision()
     if world.service["metadata"].get("deletionTimestamp"):
         return Decision(deleting=True)
-    if world.namespace_terminating:
-        text = "the namespace is being deleted, and the service goes with it"
-        return Decision(blocked=Finding(Reason.NAMESPACE_TERMINATING, text))
     if isinstance(intent, Blocked):
         # Others of the namespace may free what a quota keeps from this one, and nothing tells of it.
         again = LATER if intent.reason is Reason.QUOTA_EXCEEDED else None
@@ -123,7 +120,7 @@ def _conflict(world: World) -> Finding:
     described = [f"{resource.kind} {name!r} ({owner})" for (resource, name), owner in sorted(world.strangers.items())]
     text = (
         f"not the service's own, and left alone: {', '.join(described)}. Delete or rename it, or give the service "
-        "another name"
+        "another name; it is looked at again every minute"
     )
     return Finding(Reason.NAME_CONFLICT, text)
 

@@ -104,6 +104,9 @@ def _spec_valid(state: State) -> Judgement:
     kind, intent = ConditionType.SPEC_VALID, state.intent
     if isinstance(intent, Blocked) and intent.condition is kind:
         return false(kind, intent.reason, f"{intent.message} What runs keeps running until the spec is corrected.")
+    refused = state.decision.blocked
+    if refused is not None and refused.reason is Reason.INVALID_SPEC:  # Kubernetes found what no rule of ours did
+        return false(kind, refused.reason, f"{refused.message} What runs keeps running until the spec is corrected.")
     if intent.warnings:
         return true(kind, Reason.ACCEPTED_WITH_WARNINGS, " ".join(intent.warnings))
     return true(kind, Reason.VALID)
@@ -137,7 +140,8 @@ def _ready(state: State) -> Judgement:
     if state.decision.deleting:
         return false(kind, Reason.DELETING, "the service is being deleted")
     if state.blocked and state.finding is not None:
-        kept = f" {state.ready} replicas of the last valid spec keep serving." if state.ready else ""
+        count = "1 replica" if state.ready == 1 else f"{state.ready} replicas"
+        kept = f" The last valid spec goes on being served by {count}." if state.ready else ""
         return false(kind, state.finding.reason, state.finding.message + kept)
     if state.wanted == 0:
         return false(kind, Reason.SCALED_TO_ZERO, "no replicas are wanted: raise spec.replicas or spec.scaling")
@@ -184,6 +188,7 @@ def _pods_finding(world: World, intent: Intent | Blocked, current: str | None) -
     findings = [finding for revision, finding in found if revision == current] or [finding for _, finding in found]
     findings += [finding for one in world.of(resources.DEPLOYMENT).values() if (finding := deployment_finding(one))]
     if world.missing_claim and not any(pod.ready for pod in world.pods):
+        findings = [finding for finding in findings if finding.reason is not Reason.VOLUME_MISSING]
         text = (
             f"PersistentVolumeClaim {world.missing_claim!r} is not there: create it in the service's namespace, "
             "or correct spec.model.source.pvc.claimName"

@@ -34,7 +34,7 @@ _WANTED_EVENTS = {"Pulling", "Pulled", "Killing"}
 
 
 async def observe(client: KubeClient, key: Key) -> World:
-    """The service, its namespace's fate, its children and its pods. Raises KubeError when the reads fail."""
+    """The service, its children and its pods. Raises KubeError when the reads fail."""
     namespace, name = key
     service = await client.get(resources.LLM_SERVICE, namespace, name)
     if service is None:
@@ -111,6 +111,9 @@ async def _pods(client: KubeClient, world: World, labels: Mapping[str, str]) -> 
 
 
 def _is_replica(manifest: Manifest, world: World) -> bool:
+    metadata = (world.service or {}).get("metadata", {})
+    if manifest["metadata"].get("creationTimestamp", "") < metadata.get("creationTimestamp", ""):
+        return False  # of a service of the same name that was deleted; its last pods are on their way out
     deployments = world.of(resources.DEPLOYMENT)
     for owner in manifest["metadata"].get("ownerReferences") or ():
         if owner.get("controller") and owner["kind"] == "ReplicaSet":

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from llmservice.api.fleet import FleetDefaults
-from llmservice.api.reasons import ConditionType, Reason
+from llmservice.api.reasons import Reason
 from llmservice.api.status import SignalsStatus
 from llmservice.diagnose.finding import Finding
 from llmservice.diagnose.objects import waits_for_secret
@@ -21,7 +21,6 @@ from llmservice.kube.errors import Conflict, Forbidden, NotFound
 from llmservice.kube.events import EventType, Recorder
 from llmservice.kube.resources import Manifest
 from llmservice.reconcile.apply import Applier, NotLeadingError
-from llmservice.reconcile.conditions import read_conditions, settle, transitions, unknown
 from llmservice.reconcile.decide import LATER, SOON, Decision, decide
 from llmservice.reconcile.fleet_view import FleetView
 from llmservice.reconcile.informed_plan import Shown
@@ -31,7 +30,7 @@ from llmservice.reconcile.log_context import about, note_generation
 from llmservice.reconcile.observe import namespace_terminating, observe, observe_strangers, observe_troubles
 from llmservice.reconcile.pool_of import as_seen, see_pool_of
 from llmservice.reconcile.quota import Quotas
-from llmservice.reconcile.report import Report, differs, report, status_manifest
+from llmservice.reconcile.report import Report, differs, report, report_blindness, status_manifest
 from llmservice.reconcile.tell import Told, tell
 from llmservice.reconcile.tuner import Tuner
 from llmservice.reconcile.tuning_frame import asked_of
@@ -67,7 +66,7 @@ class Reconciler:
     tuner: Tuner | None = None
     fleet_view: FleetView | None = None
     ready: dict[Key, bool] = field(default_factory=dict)
-    """Whether each known service serves, for the metrics."""
+    """Whether each known service has a replica that answers, for the metrics."""
     _applier: Applier = field(init=False)
     _quotas: Quotas = field(init=False)
     _seen: dict[Key, tuple[str, int, frozenset[str]]] = field(default_factory=dict)
@@ -163,10 +162,7 @@ class Reconciler:
         figures = self._watch_signals(world, intent, decision)
         tuned = self.tuner.seen(world.key) if self.tuner else None
         written = report(world, intent, decision, figures, self.clock.now(), tuned)
-        self.ready[world.key] = any(
-            condition.type is ConditionType.READY and condition.status.value == "True"
-            for condition in written.status.conditions
-        )
+        self.ready[world.key] = (written.status.ready_replicas or 0) > 0
         await self._write_status(world, written)
 
     async def _write_status(self, world: World, written: Report) -> None:
@@ -192,20 +188,7 @@ class Reconciler:
             self._forget(key)
             return LATER
         world = World(key, service=service)
-        text = (
-            f"the operator may not read what belongs to the service: check its role. Kubernetes says: {error.message}"
-        )
-        judgements = [unknown(kind, Reason.FORBIDDEN, text) for kind in ConditionType]
-        before = read_conditions(world.status)
-        conditions = settle(judgements, before, world.generation, self.clock.now())
-        status = {**world.status, "summary": Reason.FORBIDDEN.value, "observedGeneration": world.generation}
-        status["conditions"] = [one.model_dump(mode="json", by_alias=True) for one in conditions]
-        if status != world.status:
-            self._applier.fence()
-            manifest = {"metadata": {"name": key[1], "namespace": key[0], "uid": world.uid}, "status": status}
-            await self.client.apply_status({**_identity(service), **manifest})
-            for told in tell(transitions(before, conditions)):
-                await self.recorder.record(service, reason=told.reason, message=told.message, kind=told.kind)
+        await self._write_status(world, report_blindness(world, error, self.clock.now()))
         return LATER
 
     def _watch_signals(self, world: World, intent: Intent | Blocked, decision: Decision) -> SignalsStatus | None:
@@ -244,10 +227,6 @@ class Reconciler:
         if last is not None:
             self._applier.forget(last[0])
             self.live.forget(set(last[2]))
-
-
-def _identity(service: Manifest) -> Manifest:
-    return {"apiVersion": service["apiVersion"], "kind": service["kind"]}
 
 
 def _next(decision: Decision) -> timedelta | None:

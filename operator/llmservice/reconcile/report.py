@@ -23,8 +23,9 @@ from llmservice.api.status import (
     TuningStatus,
 )
 from llmservice.kube import resources
+from llmservice.kube.errors import Forbidden
 from llmservice.kube.resources import Manifest
-from llmservice.reconcile.conditions import Transition, read_conditions, settle, transitions
+from llmservice.reconcile.conditions import Transition, read_conditions, settle, transitions, unknown
 from llmservice.reconcile.decide import Decision
 from llmservice.reconcile.intent import Blocked, Intent
 from llmservice.reconcile.judge import State, judge, phase
@@ -84,6 +85,21 @@ def report(
         warnings=list(intent.warnings),
     )
     return Report(_keeping_old(status, world, intent), tuple(transitions(before, conditions)))
+
+
+def report_blindness(world: World, error: Forbidden, now: datetime) -> Report:
+    """The status where the operator may not read the children: that it knows nothing, and why."""
+    text = f"the operator may not read what belongs to the service: check its role. Kubernetes says: {error.message}"
+    before = read_conditions(world.status)
+    judgements = [unknown(kind, Reason.FORBIDDEN, text) for kind in ConditionType]
+    conditions = settle(judgements, before, world.generation, now)
+    said = {
+        "summary": Reason.FORBIDDEN.value,
+        "observed_generation": world.generation,
+        "conditions": conditions,
+    }
+    status = (_stored(world) or LLMServiceStatus()).model_copy(update=said)
+    return Report(status, tuple(transitions(before, conditions)))
 
 
 def _tuning_before(world: World, service: LLMService | None) -> TuningStatus | None:
@@ -158,6 +174,8 @@ def _summary(doing: Phase, state: State) -> str:
     finding = state.finding
     if doing in {Phase.SERVING, Phase.IDLE, Phase.DELETING} and not state.blocked:
         return doing.value
+    if doing is Phase.SCALING and state.ready >= state.wanted:
+        return doing.value  # what one of the pods too many lacks is of no interest
     return finding.reason.value if finding and finding.reason != Reason.STARTING else doing.value
 
 

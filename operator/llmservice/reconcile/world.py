@@ -27,7 +27,6 @@ class World:
 
     key: Key
     service: Manifest | None = None
-    namespace_terminating: bool = False
     children: Mapping[ChildId, Manifest] = field(default_factory=dict)
     strangers: Mapping[ChildId, str] = field(default_factory=dict)
     pods: tuple[Pod, ...] = ()

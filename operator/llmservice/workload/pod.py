@@ -118,7 +118,9 @@ def engine_image(service: LLMService, fleet: FleetDefaults) -> EngineImage:
     engine = service.spec.engine
     if engine.backend not in fleet.images:
         raise RenderError(
-            "spec.engine.backend", f"the fleet has no image for {engine.backend.value}: set spec.engine.image there"
+            "spec.engine.backend",
+            f"the fleet has no image for {engine.backend.value}, whose Triton version says what can be rendered: set "
+            f"fleet.images.{engine.backend.value} in the chart's values",
         )
     default = fleet.images[engine.backend]
     if engine.image is None:

@@ -23,7 +23,9 @@ def failed(code: int, reason: str = "Error", message: str = "") -> dict[str, Any
     return {"terminated": {"exitCode": code, "reason": reason, "message": message}}
 
 
-def triton(state: dict[str, Any], *, last: dict[str, Any] | None = None, restarts: int = 0) -> list[dict[str, Any]]:
+def triton(
+    state: dict[str, Any], *, last: dict[str, Any] | None = None, restarts: int = 0, started: bool = False
+) -> list[dict[str, Any]]:
     return [
         {
             "name": "triton",
@@ -32,6 +34,7 @@ def triton(state: dict[str, Any], *, last: dict[str, Any] | None = None, restart
             "restartCount": restarts,
             "state": state,
             "lastState": last or {},
+            "started": started,
         }
     ]
 

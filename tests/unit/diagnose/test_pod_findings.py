@@ -13,11 +13,12 @@ from llmservice.diagnose.finding import Evidence, Finding
 from llmservice.diagnose.pod import read_pod
 from llmservice.diagnose.triton_log import model_failure
 from tests.unit.diagnose.cases import CASES, LOGS, RUNNING, Case, triton
+from tests.unit.diagnose.cases_of_kills import CASES_OF_KILLS
 
 pytestmark = pytest.mark.unit
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*CASES, *CASES_OF_KILLS], ids=lambda case: case.name)
 def test_a_pod_s_state_is_read_as_its_cause(case: Case) -> None:
     manifest = {
         "metadata": {

@@ -17,7 +17,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from llmservice.api.crd import NAME, crd
 from llmservice.handlers import WATCHED_CHILDREN, kopf_settings, routes
 from llmservice.kube import resources
-from llmservice.kube.errors import Forbidden
+from llmservice.kube.errors import Forbidden, NotServed
 from llmservice.kube.fake import FakeKube
 from llmservice.kube.requests import Answered
 from llmservice.process.checks import check_cluster, missing_fields
@@ -227,3 +227,10 @@ async def test_every_service_is_looked_at_again_now_and_then() -> None:
     await resync(kube, wake, clock, stop, seconds=300, draw=lambda: next(draws))
     assert clock.elapsed == 270
     assert woken == {"a": pytest.approx(6), "b": pytest.approx(54)}
+
+
+async def test_a_cluster_that_does_not_know_services_any_more_ends_the_process() -> None:
+    kube, stop = FakeKube(), asyncio.Event()
+    kube.fail(NotServed("no such resource", status=404), verb="list", resource=resources.LLM_SERVICE, times=1)
+    with pytest.raises(NotServed):
+        await resync(kube, lambda key, after: None, StillClock(), stop, seconds=300)

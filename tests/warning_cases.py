@@ -38,5 +38,4 @@ WARNING_CASES: Final[dict[str, dict[str, Any]]] = {
     "trap-unpinned-model": {"model": {"source": HUB}},
     "trap-unpinned-image": {"engine": {"image": "registry.example/triton"}},
     "trap-cache-unused": {"model": {"cache": {"claimName": "models"}}},
-    "idle-canary": {"replicas": 3},
 }

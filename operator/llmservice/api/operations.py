@@ -165,7 +165,7 @@ class RolloutStrategy(StrEnum):
 
 
 class CanaryMode(StrEnum):
-    """Whether a new revision first serves a part of the traffic."""
+    """Whether one replica tries a change of knobs before the others."""
 
     AUTO = "Auto"
     OFF = "Off"
@@ -182,7 +182,11 @@ class Rollout(ApiModel):
         ),
     ] = RolloutStrategy.AUTO
     canary: Annotated[
-        CanaryMode, Field(description="Auto: from three replicas on, one takes a change of knobs first. Not yet.")
+        CanaryMode,
+        Field(
+            description="Auto: from three replicas on, one takes a change of delay, engine instances or slots first, "
+            "and the others follow when it is no slower. Off: all take it at once."
+        ),
     ] = CanaryMode.AUTO
 
 

@@ -12,7 +12,7 @@ from llmservice.api.schema import CODE, RULES, literal
 from llmservice.api.service import API_VERSION, KIND, SHORT_NAME
 from llmservice.api.structural import Schema
 from llmservice.api.triton_rules import TRITON_RULES
-from llmservice.api.warnings import IDLE, TRAPS, WarningRule
+from llmservice.api.warnings import WARNINGS, WarningRule
 
 _HEAD: Final = f"""# API reference: `{KIND}`
 
@@ -38,7 +38,7 @@ def reference() -> str:
         "## Triton's own rules\n\nWhat Triton would refuse when it loads a model, and where it is held before.\n",
         _table(("rule", "demand", "held by"), _triton_rows()),
         "## Warnings\n\nAccepted, but shown at `kubectl apply`, by `llmservice validate` and in `status.warnings`.\n",
-        _table(("code", "field", "text"), (_warning_row(rule) for rule in (*TRAPS, *IDLE))),
+        _table(("code", "field", "text"), (_warning_row(rule) for rule in WARNINGS)),
         "## Conditions\n",
         _table(("condition", "when True"), ((f"`{kind}`", kind.meaning) for kind in ConditionType)),
         "## Reasons\n",

@@ -167,6 +167,14 @@ class TuningDecision(StatusModel):
     ] = []
 
 
+class CanaryStatus(StatusModel):
+    """A change that one replica tries before the others."""
+
+    replica: Word | None = None
+    knobs: Annotated[KnobsStatus | None, Field(description="That replica's; `status.knobs` are the others'.")] = None
+    since: Time | None = None
+
+
 class TuningStatus(StatusModel):
     """What the tuner makes of the signals."""
 
@@ -180,6 +188,7 @@ class TuningStatus(StatusModel):
         list[Sentence], clip_items(9), Field(max_length=9, description="Objectives that no setting reaches.")
     ] = []
     next_action_time: Annotated[Time | None, Field(description="Before this moment no knob moves.")] = None
+    canary: Annotated[CanaryStatus | None, Field(description="What one replica tries; absent: none does.")] = None
     decisions: Annotated[
         list[TuningDecision], clip_items(10), Field(max_length=10, description="The last ten, newest first.")
     ] = []

@@ -19,7 +19,7 @@ class WarningRule:
     """One warning. `expression` is CEL over `object`, with defaults filled in, and true where the warning applies.
 
     `message` is a CEL expression of the text, `what is wrong: what to write instead`. Codes: `trap-…` is what Triton
-    or Kubernetes takes silently and gets wrong, `idle-…` is a field without behaviour in this version.
+    or Kubernetes takes silently and gets wrong.
     """
 
     code: str
@@ -49,7 +49,7 @@ _ENGINE = "object.spec.engine"
 _BUILT = f"has({_ENGINE}.tensorrtllm) && {_ENGINE}.tensorrtllm.runtime == 'Engine'"
 _LEVELS = f"{_BATCHING}.priorities.levels"
 
-TRAPS: Final = (
+WARNINGS: Final = (
     WarningRule(
         "trap-levels-off",
         "spec.batching.priorities",
@@ -177,15 +177,3 @@ TRAPS: Final = (
         '"only what a hub or a bucket brings is cached, this source is read where it is: remove cache"',
     ),
 )
-
-IDLE: Final = (
-    WarningRule(
-        "idle-canary",
-        "spec.rollout.canary",
-        "object.spec.rollout.canary == 'Auto' && (object.spec.scaling.minReplicas >= 3 "
-        "|| (has(object.spec.replicas) && object.spec.replicas >= 3))",
-        "\"no canary runs in this version, every replica takes a change at once: write rollout.canary: 'Off'\"",
-    ),
-)
-
-WARNINGS: Final = (*TRAPS, *IDLE)

@@ -61,6 +61,9 @@ def story(name: str, status: LLMServiceStatus) -> Iterator[Text]:
     yield Text(f"In force: {_knobs(status.knobs)}.")
     if _knobs(tuning.proposed) != _knobs(status.knobs):
         yield Text(f"The model would have: {_knobs(tuning.proposed)}.")
+    if tuning.canary is not None:
+        since = f" since {format_time(tuning.canary.since)}" if tuning.canary.since is not None else ""
+        yield Text(f"Replica {tuning.canary.replica} tries another setting{since}: {_knobs(tuning.canary.knobs)}.")
     yield from _limits(tuning)
     yield from _trust(status)
     if tuning.decisions:

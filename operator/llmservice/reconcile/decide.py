@@ -127,7 +127,8 @@ def _conflict(world: World) -> Finding:
 
 def _converge(world: World, intent: Intent, memory: Manifest | None) -> Decision:
     step = _rollout(world, intent)
-    wanted = [*intent.workload.manifests, *([memory] if memory else [])]
+    # The memory comes first: what a new process finds in it was decided, whether or not it was done.
+    wanted = [*([memory] if memory else []), *intent.workload.manifests]
     writes = [*_child_writes(world, intent, step, wanted), *_scale_writes(world, intent, step)]
     writes.sort(key=lambda write: WRITE_ORDER.index(Resource.of(write.manifest)))
     starting = [pod for pod in world.pods if pod.alive and not pod.ready]

@@ -7,7 +7,7 @@ everything that admission checks is checked again here.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
@@ -29,7 +29,8 @@ from llmservice.reconcile.knobs import knobs_in_force
 from llmservice.repository.errors import RenderError, UnknownTritonVersionError
 from llmservice.repository.features import TritonFeatures
 from llmservice.repository.render import Repository, render
-from llmservice.workload.build import Workload, build
+from llmservice.signals.canary import Canary
+from llmservice.workload.build import Workload, build, repository_with
 from llmservice.workload.pinning import LiveRevision
 from llmservice.workload.pod import engine_image
 
@@ -38,6 +39,14 @@ MAX_FINDINGS: Final = 5
 
 KEPT_FINDINGS: Final = 512
 """Specs whose findings are kept."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One replica that is to run with knobs of its own, and the repository made of them."""
+
+    canary: Canary
+    repository: Repository
 
 
 @dataclass(frozen=True)
@@ -51,6 +60,7 @@ class Intent:
     workload: Workload
     warnings: tuple[str, ...] = ()
     most_replicas: int | None = None
+    tried: Tried | None = None
 
 
 @dataclass(frozen=True)
@@ -78,12 +88,14 @@ def intend(
     seen: FleetDefaults | None = None,
     share: Share | None = None,
     shown: Shown = NOTHING_SHOWN,
+    trying: Callable[[Knobs], Canary | None] = lambda _knobs: None,
 ) -> Intent | Blocked:
     """The intent of a stored LLMService. `live` are its revisions in the cluster: one that fits is kept.
 
-    `tuned` are the knobs that the tuner has decided on for this spec. `seen` is the fleet with what its nodes say of
-    themselves, for the plan alone: pods are made from the fleet as it is written. `share` is what the namespace's quota
-    leaves for this service, `shown` what pods have shown of the model.
+    `tuned` are the knobs that the tuner has decided on for this spec; `trying` tells of a replica that is to have
+    others than those in force. `seen` is the fleet with what its nodes say of themselves, for the plan alone: pods are
+    made from the fleet as it is written. `share` is what the namespace's quota leaves for this service, `shown` what
+    pods have shown of the model.
     """
     findings = _findings(_asked(manifest))
     warnings = tuple(str(finding) for finding in findings.warnings)
@@ -115,9 +127,9 @@ def intend(
             return Blocked(ConditionType.CAPACITY_FITS, Reason.QUOTA_EXCEEDED, text, service, plan, warnings)
         most = share.allowed // each
         knobs = knobs.model_copy(update={"replicas": min(knobs.replicas, most)})
-        rendered = _render(service, blind, knobs, fleet, operator_key, live, warnings)
+        rendered = _render(service, blind, knobs, fleet, operator_key, live, warnings, trying(knobs))
         return replace(rendered, plan=plan, most_replicas=most) if isinstance(rendered, Intent) else rendered
-    return replace(_render(service, blind, knobs, fleet, operator_key, live, warnings), plan=plan)
+    return replace(_render(service, blind, knobs, fleet, operator_key, live, warnings, trying(knobs)), plan=plan)
 
 
 def _asked(manifest: Mapping[str, Any]) -> str:
@@ -140,14 +152,19 @@ def _render(
     operator_key: bytes,
     live: Sequence[LiveRevision],
     warnings: tuple[str, ...],
+    canary: Canary | None,
 ) -> Intent | Blocked:
     try:
         features = TritonFeatures.for_version(engine_image(service, fleet).triton_version)
         repository = render(service, plan, knobs, features)
         workload = build(service, plan, repository, knobs, fleet, operator_key=operator_key, live=live)
+        tried = None
+        if canary is not None:
+            other = render(service, plan, canary.knobs, features)
+            tried = Tried(canary, repository_with(service, other, canary.knobs, fleet, live))
     except (RenderError, UnknownTritonVersionError) as error:
         return _invalid(str(error), service, plan, warnings)
-    return Intent(service, plan, knobs, repository, workload, warnings)
+    return Intent(service, plan, knobs, repository, workload, warnings, tried=tried)
 
 
 def _invalid(

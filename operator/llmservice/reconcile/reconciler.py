@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 
 from llmservice.api.fleet import FleetDefaults
+from llmservice.api.knobs import Knobs
 from llmservice.api.reasons import Reason
 from llmservice.api.status import SignalsStatus
 from llmservice.diagnose.finding import Finding
@@ -21,6 +22,7 @@ from llmservice.kube.errors import Conflict, Forbidden, NotFound
 from llmservice.kube.events import EventType, Recorder
 from llmservice.kube.resources import Manifest
 from llmservice.reconcile.apply import Applier, NotLeadingError
+from llmservice.reconcile.bring import bring
 from llmservice.reconcile.decide import LATER, SOON, Decision, decide
 from llmservice.reconcile.fleet_view import FleetView
 from llmservice.reconcile.informed_plan import Shown
@@ -98,11 +100,11 @@ class Reconciler:
         world = await see_pool_of(world, self.fleet, self.fleet_view)
         world = replace(world, claimants=await self._quotas.claimants(self.client, key, world.service or {}))
         intent = self._intend(world)
+        if self.tuner is not None and isinstance(intent, Intent) and self.tuner.follow(world, intent):
+            intent = self._intend(world)
         if isinstance(intent, Intent):
             world = await observe_strangers(self.client, world, intent.workload.manifests)
         world = replace(await observe_troubles(self.client, world), written=self._written(world))
-        if self.tuner is not None and isinstance(intent, Intent):
-            self.tuner.follow(world, intent)
         memory = self.tuner.memory(key) if self.tuner else None
         decision = await self._act(world, intent, decide(world, intent, memory))
         await self._report(world, intent, decision)
@@ -113,12 +115,24 @@ class Reconciler:
         maps = world.of(resources.CONFIG_MAP)
         deployments = world.of(resources.DEPLOYMENT)
         live = [LiveRevision(deployment, maps.get(name)) for name, deployment in deployments.items()]
-        tuned = self.tuner.knobs(world.key, world.uid, world.generation) if self.tuner else None
+        known = (world.key, world.uid, world.generation)
+        tuned = self.tuner.knobs(*known) if self.tuner else None
+        trying = partial(self.tuner.canary, *known) if self.tuner else _nobody
         seen = self.fleet if world.pool is None else as_seen(self.fleet, world)
         shown = Shown(partial(inspected_model, world), serving=any(pod.ready for pod in world.pods))
         pool = str(((world.service.get("spec") or {}).get("placement") or {}).get("pool"))
         share = self._quotas.share(world.key, pool, world.claimants)
-        intent = intend(world.service, self.fleet, self.operator_key, live, tuned, seen=seen, share=share, shown=shown)
+        intent = intend(
+            world.service,
+            self.fleet,
+            self.operator_key,
+            live,
+            tuned,
+            seen=seen,
+            share=share,
+            shown=shown,
+            trying=trying,
+        )
         if isinstance(intent, Intent) and share is not None:
             self._quotas.note(world.key, pool, intent.knobs.replicas * intent.plan.accelerators_per_replica)
         else:
@@ -151,7 +165,7 @@ class Reconciler:
             return decision
         self._applier.fence()
         secret = token(self.operator_key, intent.service)
-        result = await self.live.ensure(world.key[1], pods, intent.workload.repository, secret)
+        result = await bring(self.live, world.key[1], pods, intent, secret)
         for change in result.changes:
             if change.outcome is Outcome.APPLIED:
                 log.info("live change of %s: %s in %.1f s", change.model, change.reason, change.seconds)
@@ -227,6 +241,10 @@ class Reconciler:
         if last is not None:
             self._applier.forget(last[0])
             self.live.forget(set(last[2]))
+
+
+def _nobody(_knobs: Knobs) -> None:
+    """Without a tuner no replica tries anything."""
 
 
 def _next(decision: Decision) -> timedelta | None:

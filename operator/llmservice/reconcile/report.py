@@ -77,7 +77,7 @@ def report(
         revisions=_revisions(world, intent),
         knobs=report_knobs(intent.service, intent.knobs) if isinstance(intent, Intent) else None,
         signals=signals,
-        tuning=tuned.status if tuned else _tuning_before(world, service),
+        tuning=_tuning(tuned.status if tuned else _tuning_before(world, service), intent),
         startup=startup(world.pods),
         weights=weights_status(world, service.spec.model.source) if service else None,
         capacity=report_capacity(plan) if plan else None,
@@ -108,6 +108,13 @@ def _tuning_before(world: World, service: LLMService | None) -> TuningStatus | N
     if old is None or service is None or service.spec.tuning.mode is TuningMode.OFF:
         return None
     return old.tuning
+
+
+def _tuning(status: TuningStatus | None, intent: Intent | Blocked) -> TuningStatus | None:
+    """The tuner's part, without a canary that this pass knows to be over: it was decided a window ago."""
+    if status is None or status.canary is None or (isinstance(intent, Intent) and intent.tried):
+        return status
+    return status.model_copy(update={"canary": None})
 
 
 def status_manifest(world: World, status: LLMServiceStatus) -> Manifest:

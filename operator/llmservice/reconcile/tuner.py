@@ -23,12 +23,16 @@ from llmservice.reconcile.tuning_frame import settings_of
 from llmservice.reconcile.tuning_seen import Seen, seen
 from llmservice.reconcile.work_queue import Key
 from llmservice.reconcile.world import World
+from llmservice.signals.canary import Canary
 from llmservice.signals.watch import Looked
 from llmservice.tuning.decide import decide
 from llmservice.tuning.decision import Decision
+from llmservice.tuning.interruption import on_trial
+from llmservice.tuning.knob_moves import knobs_of
 from llmservice.tuning.measured import Signals
 from llmservice.tuning.settings import Settings
 from llmservice.tuning.state import State
+from llmservice.tuning.trial import Trial
 from llmservice.workload.names import memory_name
 from llmservice.workload.tuning_memory import MEMORY_KEY, build_tuning_memory
 
@@ -53,6 +57,8 @@ class _Tuned:
     kept: str = ""
     """The memory as it is to stand in the ConfigMap."""
     kept_at: float = 0.0
+    recalled: Knobs | None = None
+    """The knobs that the process before this one decided on last, for this very spec."""
     decision: Decision | None = None
     looked: Looked | None = None
     seen: Seen | None = None
@@ -68,21 +74,29 @@ class Tuner:
     tune: Tune = decide
     _tuned: dict[Key, _Tuned] = field(default_factory=dict)
 
-    def follow(self, world: World, intent: Intent) -> None:
-        """Takes the frame of this pass. A service seen for the first time remembers what its ConfigMap holds."""
+    def follow(self, world: World, intent: Intent) -> bool:
+        """Takes the frame of this pass. A service seen for the first time remembers what its ConfigMap holds.
+
+        Whether what it remembers may be news to the intent: the memory is written before anything is moved, the status
+        after, so where they differ a process ended in between, and this one goes on with what that had decided.
+        """
         if intent.service.spec.tuning.mode is TuningMode.OFF:
             self.forget(world.key)
-            return
+            return False
         settings = settings_of(intent, self.fleet)
         known = self._tuned.get(world.key)
         if known is None or known.uid != world.uid:
             kept = _stored(world)
             state = State.read(_loads(kept))
-            self._tuned[world.key] = _Tuned(world.uid, world.generation, settings, intent.service, state, kept)
-            return
+            known = _Tuned(world.uid, world.generation, settings, intent.service, state, kept)
+            self._tuned[world.key] = known
+            if state.asked is not None and state.generation == world.generation:
+                known.recalled = knobs_of(state.asked)
+            return known.recalled is not None
         if world.generation != known.generation:
-            known.changed, known.decision = True, None
+            known.changed, known.decision, known.recalled = True, None, None
         known.generation, known.settings, known.service = world.generation, settings, intent.service
+        return False
 
     def forget(self, key: Key) -> None:
         """Drops a service that is gone or no longer tuned."""
@@ -93,13 +107,14 @@ class Tuner:
         known = self._tuned.get(key)
         if known is None:
             return False
+        trial = known.state.trial
         known.decision, known.state = self.tune(known.settings, looked.signals, known.state, now)
         known.looked, known.changed = looked, False
-        acted = bool(known.decision.actions)
+        acted = bool(known.decision.actions) or _tried(trial) != _tried(known.state.trial)
         if acted:
             log.info("tuned: %s", known.decision.reason, extra={"service": f"{key[0]}/{key[1]}"})
         learnt = bool(looked.signals.arrivals.known) and now - known.kept_at >= KEPT_EVERY
-        if acted or learnt:
+        if acted or learnt or _tried(trial):
             known.kept, known.kept_at = json.dumps(known.state.dump(), sort_keys=True), now
         before = known.seen
         known.seen = seen(known.decision, known.state, looked, known.settings, known.seen)
@@ -108,9 +123,19 @@ class Tuner:
     def knobs(self, key: Key, uid: str, generation: int) -> Knobs | None:
         """The knobs decided for this spec; None where nothing has been decided for it yet, or nothing may move."""
         known = self._tuned.get(key)
-        if known is None or known.decision is None or (known.uid, known.generation) != (uid, generation):
+        if known is None or (known.uid, known.generation) != (uid, generation):
             return None
-        return known.decision.knobs if known.settings.mode is TuningMode.AUTO else None
+        if known.settings.mode is not TuningMode.AUTO:
+            return None
+        return known.decision.knobs if known.decision else known.recalled
+
+    def canary(self, key: Key, uid: str, generation: int, knobs: Knobs) -> Canary | None:
+        """The replica that is to have other knobs than `knobs`, those in force; None: none is."""
+        known = self._tuned.get(key)
+        if known is None or (known.uid, known.generation) != (uid, generation):
+            return None
+        found = on_trial(known.state.trial, known.settings, knobs)
+        return Canary(*found, next(iter(known.settings.objectives), None)) if found else None
 
     def changed(self, key: Key) -> bool:
         """Whether the spec has changed since the last window."""
@@ -138,6 +163,11 @@ class Tuner:
         """The ConfigMap with what is remembered; None where nothing is yet."""
         known = self._tuned.get(key)
         return build_tuning_memory(known.service, known.kept) if known and known.kept else None
+
+
+def _tried(trial: Trial | None) -> object:
+    """Which change one replica tries; None: none does."""
+    return (trial.pod, trial.at) if trial is not None and trial.is_canary else None
 
 
 def _stored(world: World) -> str:

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from llmservice.api.engine import Driver
 from llmservice.api.fleet import FleetDefaults
-from llmservice.api.operations import Objectives, Percentiles
+from llmservice.api.operations import CanaryMode, Objectives, Percentiles
 from llmservice.api.plan import CapacityPlan
 from llmservice.api.service import LLMService
 from llmservice.diagnose.pod import Pod
@@ -37,7 +37,8 @@ def settings_of(intent: Intent, fleet: FleetDefaults) -> Settings:
         bounds=_bounds(service, intent.most_replicas),
         limits=_limits(plan),
         delay_binds=service.spec.engine.driver is Driver.NATIVE,
-        canary=False,  # a change reaches every replica at once until one pod can have knobs of its own
+        canary=service.spec.rollout.canary is CanaryMode.AUTO,
+        generation=service.metadata.generation,
         model_key=intent.workload.revision,
     )
 
@@ -54,6 +55,7 @@ def asked_of(world: World, intent: Intent, decision: Decision, *, changed: bool,
         replicas=_replicas(world, now),
         under_way=_under_way(world, decision, changed=changed),
         replicas_owner=_owner(world, intent),
+        canary=intent.tried.canary if intent.tried else None,
     )
 
 
@@ -120,7 +122,8 @@ def _under_way(world: World, decision: Decision, *, changed: bool) -> tuple[Unde
         UnderWay.ROLLOUT: bool(decision.rolling),
         UnderWay.DRAIN: any(pod.deleting and not pod.over for pod in world.pods),
         UnderWay.USER_CHANGE: changed,
-        UnderWay.LIVE_CHANGE: bool(decision.live_waiting or decision.live_failure),
+        UnderWay.LIVE_CHANGE: bool(decision.live_waiting),
+        UnderWay.LIVE_FAILURE: bool(decision.live_failure),
     }
     return tuple(kind for kind, there in found.items() if there)
 

@@ -12,10 +12,11 @@ from typing import Final
 
 from llmservice.api.knobs import Knobs
 from llmservice.api.reasons import ConditionType, Reason
-from llmservice.api.status import KnobsStatus, TuningDecision, TuningStatus
+from llmservice.api.status import CanaryStatus, KnobsStatus, TuningDecision, TuningStatus
 from llmservice.reconcile.conditions import Judgement, false, true, unknown
 from llmservice.signals.watch import Looked
 from llmservice.tuning.decision import Decision, Outcome
+from llmservice.tuning.interruption import on_trial
 from llmservice.tuning.measured import Validity
 from llmservice.tuning.settings import Settings
 from llmservice.tuning.state import PastDecision, State
@@ -45,12 +46,21 @@ def seen(decision: Decision, state: State, looked: Looked, settings: Settings, b
         limiting_resource=decision.limiting.value,
         infeasible=[f"{one.objective.words}: {one.reason}" for one in decision.infeasible],
         next_action_time=_instant(decision.next_action_at),
+        canary=_canary(state, settings, decision.knobs),
         decisions=[_past(one) for one in reversed(state.decisions)],
     )
     if before is not None and _essence(status) == _essence(before.status):
         status = before.status
     told = decision.reason if decision.actions and decision.outcome is Outcome.ACT else ""
     return Seen(status, _kept(_trusted(decision, looked), before), told)
+
+
+def _canary(state: State, settings: Settings, knobs: Knobs) -> CanaryStatus | None:
+    found = on_trial(state.trial, settings, knobs)
+    if found is None or state.trial is None:
+        return None
+    pod, own = found
+    return CanaryStatus(replica=pod, knobs=_setting(own), since=_instant(state.trial.at))
 
 
 def _trusted(decision: Decision, looked: Looked) -> Judgement:
@@ -92,11 +102,13 @@ def _past(one: PastDecision) -> TuningDecision:
 
 
 def _knobs(knobs: Knobs) -> KnobsStatus:
+    return _setting(knobs).model_copy(update={"replicas": knobs.replicas})
+
+
+def _setting(knobs: Knobs) -> KnobsStatus:
+    """What one replica has of the knobs."""
     return KnobsStatus(
-        max_queue_delay=knobs.max_queue_delay,
-        engine_instances=knobs.engine_instances,
-        slots=knobs.slots,
-        replicas=knobs.replicas,
+        max_queue_delay=knobs.max_queue_delay, engine_instances=knobs.engine_instances, slots=knobs.slots
     )
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from llmservice.api.knobs import Knobs
 from llmservice.signals.adapters import Adapter, Selector
+from llmservice.signals.canary import Canary, canary_report
 from llmservice.signals.pod_window import PodWindow, added
 from llmservice.signals.series import PodHistory, percentile
 from llmservice.signals.trust import contradictions
@@ -58,6 +59,7 @@ class Frame:
     free_accelerators: Measured = MISSING
     under_way: tuple[UnderWay, ...] = ()
     replicas_owner: str = ""
+    canary: Canary | None = None
 
     @property
     def seconds(self) -> float:
@@ -81,6 +83,7 @@ def measure(adapter: Adapter, frame: Frame, histories: Mapping[str, PodHistory])
         free_accelerators=frame.free_accelerators,
         under_way=frame.under_way,
         replicas_owner=frame.replicas_owner,
+        canary_knobs=frame.canary.knobs if frame.canary else None,
     )
     lately = _quorum(frame, histories, lambda pod: _is_read(pod, frame, histories))
     if lately is None:
@@ -91,6 +94,9 @@ def measure(adapter: Adapter, frame: Frame, histories: Mapping[str, PodHistory])
     if covered is None:
         return levels
     signals = _flows(levels, adapter, covered, frame)
+    if frame.canary is not None:
+        windows = {pod.name: _window(pod, frame, histories[pod.name]) for pod in frame.pods if pod.name in fresh}
+        signals = replace(signals, canary=canary_report(adapter, frame.canary, windows))
     return replace(signals, contradictions=contradictions(signals))
 
 

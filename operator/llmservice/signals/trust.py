@@ -23,7 +23,7 @@ def contradictions(signals: Signals) -> tuple[str, ...]:
 
 def busier_than_time(signals: Signals) -> str | None:
     """Engines cannot have computed for longer than the window has seconds (a counter read twice, or a clock astray)."""
-    engines = max(1, signals.knobs.engine_instances) * max(1, signals.replicas.ready + signals.replicas.terminating)
+    engines = _most_instances(signals) * max(1, signals.replicas.ready + signals.replicas.terminating)
     seconds = sum(step.seconds for step in signals.steps)
     most = engines * signals.window_seconds * SLACK
     if sum(step.count for step in signals.steps) < FEW or seconds <= most + 1.0:
@@ -34,9 +34,9 @@ def busier_than_time(signals: Signals) -> str | None:
 def larger_than_allowed(signals: Signals) -> str | None:
     """A step cannot hold more sequences than there are slots."""
     largest = max((step.batch_size for step in signals.steps), default=0)
-    if largest <= signals.knobs.slots:
+    if largest <= _most_slots(signals):
         return None
-    return f"a step of {largest} sequences, and an engine instance has {signals.knobs.slots} slots"
+    return f"a step of {largest} sequences, and an engine instance has {_most_slots(signals)} slots"
 
 
 def served_without_steps(signals: Signals) -> str | None:
@@ -53,10 +53,21 @@ def more_running_than_came(signals: Signals) -> str | None:
     running = signals.running.known or 0.0
     came = (signals.arrivals.known or 0.0) * signals.window_seconds
     left = (signals.completions.known or 0.0) * signals.window_seconds
-    most = signals.knobs.slots * max(1, signals.knobs.engine_instances) * max(1, signals.replicas.ready)
+    most = _most_slots(signals) * _most_instances(signals) * max(1, signals.replicas.ready)
     if running <= most * SLACK + 1 or signals.replicas.terminating or came + left < FEW:
         return None
     return f"{running:.0f} sequences run, and the slots are {most}"
+
+
+def _most_instances(signals: Signals) -> int:
+    """Engine instances of a replica, of the one that tries other knobs if those are more."""
+    tried = signals.canary_knobs.engine_instances if signals.canary_knobs else 1
+    return max(1, signals.knobs.engine_instances, tried)
+
+
+def _most_slots(signals: Signals) -> int:
+    """Slots of an engine instance, likewise."""
+    return max(signals.knobs.slots, signals.canary_knobs.slots if signals.canary_knobs else 0)
 
 
 CHECKS: Final[tuple[Contradiction, ...]] = (

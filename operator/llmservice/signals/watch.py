@@ -12,6 +12,7 @@ from llmservice.api.knobs import Knobs
 from llmservice.api.status import SignalsStatus
 from llmservice.kube.clock import Clock
 from llmservice.signals.adapters import Adapter
+from llmservice.signals.canary import Canary
 from llmservice.signals.columns import columns
 from llmservice.signals.measure import Frame, ReadyPod, measure
 from llmservice.signals.series import PodHistory
@@ -43,6 +44,7 @@ class Asked:
     under_way: tuple[UnderWay, ...] = ()
     replicas_owner: str = ""
     free_accelerators: Measured = MISSING
+    canary: Canary | None = None
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,7 @@ class SignalsWatch:
             under_way=asked.under_way,
             replicas_owner=asked.replicas_owner,
             free_accelerators=asked.free_accelerators,
+            canary=asked.canary,
         )
         signals = measure(asked.adapter, frame, _of_service(self._histories, asked.targets))
         looked = Looked(signals, columns(signals, self.source.name, self.clock.now()), fault)

@@ -14,6 +14,7 @@ from llmservice.api.operations import TuningMode
 from llmservice.tuning import account, blind, verify
 from llmservice.tuning.decision import Action, Decision, Knob, Outcome, sentence
 from llmservice.tuning.guard import free_at, repaired
+from llmservice.tuning.interruption import interrupted
 from llmservice.tuning.knob_moves import Step, next_step, ordered
 from llmservice.tuning.learnt import lead_of, learn
 from llmservice.tuning.measured import Signals, UnderWay
@@ -30,6 +31,8 @@ ZERO_WINDOWS: Final = 3
 SATURATED_KV: Final = 0.8
 SATURATED_WAITING: Final = 5.0
 """Sequences that wait inside engines, per replica (llm-d's saturation analyzer uses the same two figures)."""
+OURS: Final = (UnderWay.LIVE_CHANGE, UnderWay.LIVE_FAILURE)
+"""What is under way of the tuner's own; more replicas may come meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -52,11 +55,16 @@ def decide(settings: Settings, signals: Signals, state: State, now: float) -> tu
     """What to do after this window, and what to remember. `now` is seconds since the epoch."""
     if settings.mode is TuningMode.OFF:
         return Decision(Outcome.OFF, signals.knobs, signals.knobs, "Tuning is off: knobs stay where they are."), state
-    state = account.adopted(state.model_copy(update={"guard": repaired(state.guard, now)}), signals)
-    decision, state = _decide(settings, signals, state, now)
+    state = state.model_copy(update={"guard": repaired(state.guard, now)})
+    ended, state = interrupted(settings, signals, state, now)
+    if ended is not None:
+        decision = ended
+    else:
+        decision, state = _decide(settings, signals, account.adopted(state, signals), now)
     if settings.mode is TuningMode.OBSERVE:
         decision = _observed(decision, signals)
-    return decision, account.remembered(state, decision, now)
+    state = account.remembered(state, decision, now)
+    return decision, state.model_copy(update={"generation": settings.generation})
 
 
 def _decide(settings: Settings, signals: Signals, state: State, now: float) -> tuple[Decision, State]:
@@ -96,7 +104,8 @@ def _idle(one: Pass) -> tuple[Decision, State] | None:
         return None
     least = max(1, one.settings.bounds.min_replicas)
     supply = signals.knobs.replicas
-    if windows < ZERO_WINDOWS or supply <= least or signals.under_way:
+    tried = one.state.trial is not None and one.state.trial.is_canary
+    if windows < ZERO_WINDOWS or supply <= least or signals.under_way or tried:
         reason = f"No request came for {windows} windows."
         return Decision(Outcome.HOLD, signals.knobs, signals.knobs, reason, headroom=1.0), state
     action = Action(Knob.REPLICAS, supply, least, f"no request came for {windows} windows")
@@ -106,7 +115,7 @@ def _idle(one: Pass) -> tuple[Decision, State] | None:
 def _modelled(one: Pass, performance: Performance, frozen: str) -> tuple[Decision, State]:
     here = candidate_of(one.signals.knobs)
     proposal = propose(performance, one.state.learnt, one.state.guard, one.settings, one.signals, here, one.horizon)
-    if any(way is not UnderWay.LIVE_CHANGE for way in one.signals.under_way):
+    if any(way not in OURS for way in one.signals.under_way):
         return _hold(one, proposal, f"Knobs stay: {frozen}.")
     supply = one.signals.knobs.replicas
     wanted = _replicas(one, proposal)

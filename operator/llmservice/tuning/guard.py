@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-from llmservice.tuning.decision import Action, Knob
+from llmservice.tuning.decision import Action, Knob, Scope
 from llmservice.tuning.memory import Memory, newest
 from llmservice.tuning.performance import Candidate
 
@@ -60,9 +60,18 @@ class Guard(Memory):
 
 
 def recorded(guard: Guard, actions: tuple[Action, ...], now: float) -> Guard:
-    """`guard` after `actions` were ordered at `now`."""
-    made = tuple(Change(at=now, knob=one.knob, old=one.old, new=one.new) for one in actions)
-    return guard.model_copy(update={"changes": (*guard.changes, *made)[-KEPT:]}) if made else guard
+    """`guard` after `actions` were ordered at `now`.
+
+    What a canary proved and the others follow is one change, begun with the canary and over when they have it.
+    """
+    changes = list(guard.changes)
+    for one in actions:
+        made = Change(at=now, knob=one.knob, old=one.old, new=one.new)
+        last = last_change(guard, one.knob)
+        if one.scope is Scope.PROMOTED and last is not None and (last.old, last.new) == (one.old, one.new):
+            changes.remove(last)
+        changes.append(made)
+    return guard.model_copy(update={"changes": tuple(changes[-KEPT:])}) if actions else guard
 
 
 def repaired(guard: Guard, now: float) -> Guard:

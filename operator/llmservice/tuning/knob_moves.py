@@ -15,7 +15,7 @@ from llmservice.tuning.performance import Candidate, Performance, capacity
 from llmservice.tuning.propose import OBJECTIVE_SHARE, Proposal
 from llmservice.tuning.settings import Settings
 from llmservice.tuning.state import Asked, State
-from llmservice.tuning.trial import CANARY_REPLICAS, Stage, Trial
+from llmservice.tuning.trial import CANARY_REPLICAS, Stage, Trial, canary_pod
 
 FIELDS: Final = {Knob.INSTANCES: "instances", Knob.DELAY: "delay", Knob.SLOTS: "slots"}
 
@@ -86,7 +86,8 @@ def ordered(
 ) -> tuple[Decision, State]:
     """The decision to take `actions`, and the memory of it. In `Observe` nothing is remembered as done."""
     knobs = signals.knobs
-    if _tries_first(settings, signals, actions):
+    pod, reason = _tries_first(settings, signals, actions, reason)
+    if pod:
         actions = tuple(replace(one, scope=Scope.CANARY) for one in actions)
     after = moved(knobs, tuple(one for one in actions if one.scope is not Scope.CANARY))
     decision = Decision(Outcome.ACT, after, moved(knobs, actions), sentence(reason), actions=actions)
@@ -95,9 +96,15 @@ def ordered(
     trial = state.trial
     setting = next((one for one in actions if one.knob is not Knob.REPLICAS), None)
     if setting is not None and trial is None and now >= state.guard.frozen_until:
-        stage = Stage.CANARY if setting.scope is Scope.CANARY else Stage.ALL
-        new = _setting(moved(knobs, actions))
-        trial = Trial(stage=stage, knob=setting.knob, old=_setting(knobs), new=new, at=now)
+        trial = Trial(
+            stage=Stage.CANARY if pod else Stage.ALL,
+            knob=setting.knob,
+            old=tuple(setting_of(knobs)),
+            new=tuple(setting_of(moved(knobs, actions))),
+            at=now,
+            pod=pod,
+            generation=settings.generation,
+        )
     guard = recorded(state.guard, actions, now)
     return decision, state.model_copy(update={"guard": guard, "asked": asked_of(after), "trial": trial})
 
@@ -124,6 +131,12 @@ def asked_of(knobs: Knobs) -> Asked:
     )
 
 
+def knobs_of(asked: Asked) -> Knobs:
+    """What `asked_of` remembered, as knobs."""
+    delay = timedelta(microseconds=round(1e6 * asked.delay))
+    return Knobs(max_queue_delay=delay, engine_instances=asked.instances, slots=asked.slots, replicas=asked.replicas)
+
+
 def between(old: Candidate, new: Candidate, reason: str, scope: Scope) -> tuple[Action, ...]:
     """The actions that make `new` of `old`, whatever cooldowns say."""
     return tuple(
@@ -133,18 +146,33 @@ def between(old: Candidate, new: Candidate, reason: str, scope: Scope) -> tuple[
     )
 
 
-def _tries_first(settings: Settings, signals: Signals, actions: tuple[Action, ...]) -> bool:
-    """Whether one replica should try it first: where there are three, and the change is none that undoes another."""
-    return (
-        settings.canary
-        and signals.replicas.ready >= CANARY_REPLICAS
-        and any(one.knob in (Knob.DELAY, Knob.INSTANCES) for one in actions)
-        and all(one.scope is Scope.ALL for one in actions)
-    )
+def _tries_first(settings: Settings, signals: Signals, actions: tuple[Action, ...], reason: str) -> tuple[str, str]:
+    """The replica that tries `actions` first, empty for none, and the reason with why there is none.
+
+    One does where there are three, and the change is none that undoes or goes on with another.
+    """
+    trying = any(one.knob is not Knob.REPLICAS for one in actions) and all(one.scope is Scope.ALL for one in actions)
+    if not settings.canary or not trying:
+        return "", reason
+    ready = signals.replicas.ready
+    if ready < CANARY_REPLICAS:
+        serve = "one serves" if ready == 1 else f"{ready} serve"
+        reason = f"{reason.rstrip('.')}; no replica tries it first: that takes {CANARY_REPLICAS}, and {serve}"
+        return "", reason
+    pod = canary_pod(signals)
+    return pod, f"{reason.rstrip('.')}; replica {pod} tries it first" if pod else reason
 
 
-def _setting(knobs: Knobs) -> tuple[int, float, int]:
-    return knobs.engine_instances, knobs.max_queue_delay.total_seconds(), knobs.slots
+def setting_of(knobs: Knobs) -> Candidate:
+    """`knobs` as a setting."""
+    return Candidate(knobs.engine_instances, knobs.max_queue_delay.total_seconds(), knobs.slots)
+
+
+def with_setting(knobs: Knobs, setting: Candidate) -> Knobs:
+    """`knobs` with `setting`, and as many replicas."""
+    delay = timedelta(microseconds=round(1e6 * setting.delay))
+    update = {"engine_instances": setting.instances, "max_queue_delay": delay, "slots": setting.slots}
+    return knobs.model_copy(update=update)
 
 
 def _capacity_of(performance: Performance, after: Candidate, settings: Settings, proposal: Proposal) -> float:

@@ -96,6 +96,8 @@ def token_times(learnt: Learnt) -> TokenTimes | None:
 
 def _engine(learnt: Learnt, settings: Settings, signals: Signals, window: float, pods: int) -> dict[str, object]:
     instances = max(1, signals.knobs.engine_instances)
+    if signals.canary_knobs is not None and signals.canary_knobs.engine_instances != signals.knobs.engine_instances:
+        return {}  # steps of one and of several instances are in one sum, which is of neither
     if not signals.steps:
         if signals.request_counters is None:
             return {}

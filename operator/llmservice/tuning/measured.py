@@ -148,11 +148,13 @@ class UnderWay(StrEnum):
     USER_CHANGE = "UserChange"
     LIVE_CHANGE = "LiveChange"
     """A change of ours that has not reached every pod yet, or is not verified."""
+    LIVE_FAILURE = "LiveFailure"
+    """A change of ours that a pod did not take."""
 
 
 @dataclass(frozen=True)
 class CanaryReport:
-    """One replica with the new setting beside the others, counted since the change. `slow`: above the objective."""
+    """One replica with the new setting beside the others, over one window. `slow`: above the objective."""
 
     requests: float
     slow: float
@@ -209,6 +211,9 @@ class Signals:
     replicas_owner: str = ""
     """Who else writes replicas, such as `HorizontalPodAutoscaler chat`; empty: only the operator does."""
     canary: CanaryReport | None = None
+    """What the replica did that tries another setting; None where none does, or it was not read."""
+    canary_knobs: Knobs | None = None
+    """That replica's knobs, while `knobs` are everybody else's."""
     contradictions: tuple[str, ...] = field(default=())
     """In words, where independent sources of the signals disagree; empty: none do."""
 

@@ -77,6 +77,9 @@ class Settings:
     delay_binds: bool = True
     """False where the gate's delay means nothing, as with stock engines."""
     canary: bool = True
+    """Whether one replica of three or more tries a change of a knob first."""
+    generation: int = 0
+    """Of the spec: another one ends what one replica tries."""
     model_key: str = ""
     """Changes with whatever changes service times: model version, image, accelerator. Another key forgets them."""
 

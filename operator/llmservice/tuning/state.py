@@ -41,6 +41,8 @@ class State(Memory):
     learnt: Learnt = Learnt()
     guard: Guard = Guard()
     trial: Trial | None = None
+    generation: int = 0
+    """Of the spec that `asked` belongs to."""
     asked: Asked | None = None
     last_good: Asked | None = None
     """The last knobs that were proven, or that somebody else set."""

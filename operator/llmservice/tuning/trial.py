@@ -2,6 +2,9 @@
 
 Canary: a sequential probability ratio test (Wald, 1945) of the share of slow requests against that of the other
 replicas. On all: measured means against modelled ones. What fails is undone, and nothing is tried for an hour.
+
+The trial is part of the memory, and the memory is written before any replica is touched: it is what a new process
+goes on with, wherever the last one ended.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from math import log
 from typing import Final
 
 from llmservice.tuning.decision import Knob
-from llmservice.tuning.measured import CanaryReport
+from llmservice.tuning.measured import CanaryReport, Signals, Validity
 from llmservice.tuning.memory import Memory
 from llmservice.tuning.performance import Candidate
 
@@ -58,6 +61,18 @@ class Trial(Memory):
     measured: float = 0.0
     foretold: float = 0.0
     """Sums over requests, in seconds."""
+    pod: str = ""
+    """The replica that tries it; empty: all do."""
+    generation: int = 0
+    """Of the spec it was begun under: another one ends a canary."""
+    refused: int = 0
+    """Windows in a row in which a replica did not take it."""
+    slow: float = 0.0
+    failures: float = 0.0
+    control_requests: float = 0.0
+    control_slow: float = 0.0
+    control_failures: float = 0.0
+    """Sums over the canary's windows, as `CanaryReport` counts them in one."""
 
     @property
     def old_candidate(self) -> Candidate:
@@ -69,25 +84,61 @@ class Trial(Memory):
         """What is tried."""
         return Candidate(*self.new)
 
+    @property
+    def is_canary(self) -> bool:
+        """Whether one replica tries it beside the others."""
+        return self.stage is Stage.CANARY
+
+    @property
+    def evidence(self) -> CanaryReport:
+        """What the canary's windows told together."""
+        return CanaryReport(
+            requests=self.requests,
+            slow=self.slow,
+            failures=self.failures,
+            control_requests=self.control_requests,
+            control_slow=self.control_slow,
+            control_failures=self.control_failures,
+        )
+
+    def counting(self, report: CanaryReport) -> Trial:
+        """With one more window of the canary."""
+        return self.model_copy(update={name: getattr(self, name) + getattr(report, name) for name in _COUNTED})
+
+
+_COUNTED: Final = ("requests", "slow", "failures", "control_requests", "control_slow", "control_failures")
+
+
+def canary_pod(signals: Signals) -> str:
+    """The replica to try a change on: the one that has served the longest of those with figures; empty: none."""
+    fresh = [pod for pod in signals.pods if pod.validity is Validity.FRESH and pod.ready_for is not None]
+    return min(fresh, key=lambda pod: (-(pod.ready_for or 0.0), pod.name)).name if fresh else ""
+
 
 def watch_canary(trial: Trial, report: CanaryReport | None, now: float) -> tuple[Trial, Verdict, str]:
-    """The trial after one more window with one replica on the new setting, the verdict, and why."""
+    """The trial after one more window with one replica on the new setting, the verdict, and why.
+
+    The first window is not counted: the change came somewhere within it.
+    """
     trial = trial.model_copy(update={"windows": trial.windows + 1})
+    if report is not None and trial.windows > 1:
+        trial = trial.counting(report)
     late = now >= trial.at + CANARY_SECONDS
-    if report is None:
-        return trial, Verdict.BAD if late else Verdict.GOING, "the canary has no figures"
-    if _failing(report):
-        return trial, Verdict.BAD, f"{report.failures:.0f} of {report.requests:.0f} requests failed on the canary"
-    ratio = likelihood_ratio(report)
-    told = f"{report.slow:.0f} of {report.requests:.0f} requests were slow on the canary, "
-    told += f"{report.control_slow:.0f} of {report.control_requests:.0f} elsewhere"
-    if ratio >= EVIDENCE and report.requests >= CANARY_REQUESTS / 5:
+    seen = trial.evidence
+    if seen.requests <= 0 or seen.control_requests <= 0:
+        return trial, Verdict.BAD if late else Verdict.GOING, "there are no figures yet to compare"
+    if _failing(seen):
+        return trial, Verdict.BAD, f"{seen.failures:.0f} of {seen.requests:.0f} requests failed on the canary"
+    ratio = likelihood_ratio(seen)
+    told = f"{seen.slow:.0f} of {seen.requests:.0f} requests were slow on the canary, "
+    told += f"{seen.control_slow:.0f} of {seen.control_requests:.0f} elsewhere"
+    if ratio >= EVIDENCE and seen.requests >= CANARY_REQUESTS / 5:
         return trial, Verdict.BAD, told
-    enough = trial.windows >= CANARY_WINDOWS and report.requests >= CANARY_REQUESTS
+    enough = trial.windows > CANARY_WINDOWS and seen.requests >= CANARY_REQUESTS
     if enough and ratio <= -EVIDENCE:
         return trial, Verdict.GOOD, told
     if late:
-        return trial, Verdict.GOOD if ratio < 0 and report.requests > 0 else Verdict.BAD, told
+        return trial, Verdict.GOOD if ratio < 0 else Verdict.BAD, told
     return trial, Verdict.GOING, told
 
 

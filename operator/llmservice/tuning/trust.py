@@ -64,6 +64,7 @@ _WORDS: Final = {
     UnderWay.DRAIN: "a replica drains",
     UnderWay.USER_CHANGE: "somebody changes the service",
     UnderWay.LIVE_CHANGE: "a change has not reached every replica yet",
+    UnderWay.LIVE_FAILURE: "a replica did not take a change",
 }
 
 

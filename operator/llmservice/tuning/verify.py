@@ -35,23 +35,25 @@ def watch(settings: Settings, signals: Signals, state: State, performance: Perfo
     """One more window of the trial in `state`. Raises ValueError without one."""
     if state.trial is None:
         raise ValueError("no change is on trial")
-    if state.trial.stage is Stage.CANARY:
+    if state.trial.is_canary:
         return _canary(signals, state, state.trial, now)
     return _all(settings, signals, state, state.trial, performance, now)
 
 
 def _canary(signals: Signals, state: State, trial: Trial, now: float) -> Watched:
-    trial, verdict, why = watch_canary(trial, signals.canary, now)
+    trial, verdict, why = watch_canary(trial, signals.canary if steady(signals) else None, now)
     old, new = trial.old_candidate, trial.new_candidate
     if verdict is Verdict.GOING:
-        return Watched(state.model_copy(update={"trial": trial}), f"one replica tries a change: {why}")
+        return Watched(state.model_copy(update={"trial": trial}), f"replica {trial.pod} tries a change: {why}")
     if verdict is Verdict.BAD:
         undo = between(new, old, f"undone on the canary: {why}", Scope.CANARY)
         state = state.model_copy(update={"trial": None, "guard": failed(state.guard, new, now)})
         return Watched(state, f"the change on one replica is undone: {why}", undo)
     rest = between(old, new, f"proven on the canary: {why}", Scope.PROMOTED)
     proven = Trial(stage=Stage.ALL, knob=trial.knob, old=trial.old, new=trial.new, at=now)
-    return Watched(state.model_copy(update={"trial": proven}), f"the change is proven on one replica: {why}", rest)
+    return Watched(
+        state.model_copy(update={"trial": proven}), f"the change is proven on one replica and made on all: {why}", rest
+    )
 
 
 def _all(

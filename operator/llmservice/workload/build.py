@@ -67,7 +67,7 @@ def build(
     Raises RenderError with the path of a field that cannot be built.
     """
     inputs = inputs_of(service, fleet)
-    live_inputs = digest({path: value for path, value in inputs_of(service, fleet, knobs).items() if _is_live(path)})
+    live_inputs = _live_inputs(service, fleet, knobs)
     kept = pinned(inputs, live)
     if kept is None:
         revision = revision_of(build_pod_template(service, plan, fleet, ""), repository)
@@ -84,6 +84,19 @@ def build(
         repository=effective,
         kept=kept is not None,
     )
+
+
+def repository_with(
+    service: LLMService, repository: Repository, knobs: Knobs, fleet: FleetDefaults, live: Sequence[LiveRevision]
+) -> Repository:
+    """What the revision's pods would run with `knobs`, of which `repository` was rendered; see `build`."""
+    kept = pinned(inputs_of(service, fleet), live)
+    return repository if kept is None else kept_repository(kept, repository, _live_inputs(service, fleet, knobs))
+
+
+def _live_inputs(service: LLMService, fleet: FleetDefaults, knobs: Knobs) -> str:
+    """What of the spec and the knobs reaches running pods, as a hash."""
+    return digest({path: value for path, value in inputs_of(service, fleet, knobs).items() if _is_live(path)})
 
 
 def _manifests(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Final
 
+from llmservice.api.knobs import SLOT_LOOKAHEAD
 from llmservice.changes.classify import needs_revision
 from llmservice.changes.inputs import DEFAULT_IMAGE, Inputs, from_annotation
 from llmservice.repository.layout import CONFIG_FILE
@@ -13,6 +15,9 @@ from llmservice.repository.render import Repository, Role
 from llmservice.workload.manifest import Manifest
 from llmservice.workload.names import INPUTS_ANNOTATION, LIVE_INPUTS_ANNOTATION, MANAGED_BY, REVISION_LABEL
 from llmservice.workload.owned_part import owned_part
+from llmservice.workload.revision import LIVE_PARAMETERS
+
+SEQUENCES: Final = "max_sequences"
 
 
 @dataclass(frozen=True)
@@ -80,8 +85,20 @@ def kept_repository(live: LiveRevision, rendered: Repository, live_inputs: str) 
     gate.dynamic_batching.preferred_batch_size[:] = sizes
     for old, new in zip(engine.instance_group, rendered.config(Role.ENGINE).instance_group, strict=False):
         old.count = new.count
+    _bring_slots(engine, rendered.config(Role.ENGINE))
     changed = {f"{config.name}/{CONFIG_FILE}": to_text(config) for config in (gate, engine)}
     return Repository(files={**stored.files, **changed}, models=stored.models)
+
+
+def _bring_slots(engine: Any, rendered: Any) -> None:
+    """Slots change live, up to what the sequences of the kept revision can use."""
+    for name in LIVE_PARAMETERS:
+        if name not in engine.parameters or name not in rendered.parameters:
+            continue
+        wanted = int(rendered.parameters[name].string_value)
+        if SEQUENCES in engine.parameters:
+            wanted = min(wanted, int(engine.parameters[SEQUENCES].string_value) + SLOT_LOOKAHEAD)
+        engine.parameters[name].string_value = str(wanted)
 
 
 def with_kept_image(inputs: Inputs, live: LiveRevision) -> Inputs:

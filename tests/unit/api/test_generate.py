@@ -53,7 +53,7 @@ def test_the_reference_names_every_field_rule_warning_and_reason() -> None:
     for word in (
         "`batching.queue.levels[].timeout`",
         "`own-mig-parallelism`",
-        "`idle-canary`",
+        "`trap-mode-none`",
         "`WaitingForGPU`",
         "V25",
     ):

@@ -3,10 +3,8 @@ from __future__ import annotations
 import pytest
 
 from llmservice.api.admission import admission_policy
-from llmservice.api.crd import schema
 from llmservice.api.validation import validate
-from llmservice.api.warnings import IDLE, WARNINGS, WarningRule
-from llmservice.api.wording import schema_at
+from llmservice.api.warnings import WARNINGS
 from tests.rule_cases import manifest
 from tests.warning_cases import WARNING_CASES
 
@@ -30,9 +28,3 @@ def test_a_plain_spec_has_no_warning() -> None:
 def test_every_warning_has_a_case_and_a_line_of_the_policy() -> None:
     assert [rule.code for rule in WARNINGS] == list(WARNING_CASES)
     assert len(admission_policy()["spec"]["validations"]) == len(WARNINGS)
-
-
-@pytest.mark.parametrize("rule", IDLE, ids=lambda rule: rule.code)
-def test_a_field_that_does_nothing_yet_says_so_in_its_description(rule: WarningRule) -> None:
-    field = schema_at(tuple(rule.field_path.split(".")), schema())
-    assert "yet" in field["description"]

@@ -119,17 +119,26 @@ def test_a_revision_that_is_being_deleted_is_not_kept() -> None:
     assert not workload(asked, fleet(), live=[gone]).kept
 
 
-def test_a_kept_revision_takes_the_new_delay_and_count_and_nothing_else_of_the_new_renderer() -> None:
+def test_a_kept_revision_takes_the_new_delay_counts_and_slots_and_nothing_else_of_the_new_renderer() -> None:
     before = workload(service({"model": SMOLLM, "batching": {"mode": "Dynamic"}}), fleet())
     live = stored(before)
     older = {key: text.replace('"/models"', '"/weights"') for key, text in live.config_map["data"].items()}  # type: ignore[index]
     live.config_map["data"] = older  # type: ignore[index]
-    knobs = Knobs.model_validate({"maxQueueDelay": "30ms", "engineInstances": 2})
+    knobs = Knobs.model_validate({"maxQueueDelay": "30ms", "engineInstances": 2, "slots": 5})
     after = workload(service({"model": SMOLLM, "batching": {"mode": "Dynamic"}}), fleet(), knobs, live=[live])
     gate, engine = after.repository.config(Role.GATE), after.repository.config(Role.ENGINE)
     assert gate.dynamic_batching.max_queue_delay_microseconds == 30_000
     assert engine.instance_group[0].count == 2
+    assert engine.parameters["slots"].string_value == "5"
     assert engine.parameters["model_path"].string_value == "/weights"
+
+
+def test_a_kept_engine_gets_no_more_slots_than_its_sequences_can_use() -> None:
+    small = service({"model": SMOLLM, "batching": {"mode": "Dynamic", "maxSequences": 8}})
+    live = stored(workload(small, fleet()))
+    after = workload(small, fleet(), Knobs.model_validate({"slots": 66}), live=[live])
+    assert after.kept
+    assert after.repository.config(Role.ENGINE).parameters["slots"].string_value == "10"
 
 
 def test_a_kept_gate_gets_no_preferred_size_that_its_batch_does_not_hold() -> None:

@@ -6,16 +6,19 @@ They weigh 5 GB: in an image they would be written four times on their way into 
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 import venv
 from pathlib import Path
 
 from cluster.artifacts import built, digest, log_path
 from cluster.errors import ClusterError
+from cluster.progress import say
 from cluster.settings import REPOSITORY, Settings
 from cluster.shell import run
 
 REQUIREMENTS = REPOSITORY / "requirements" / "serving.txt"
+KERNELS = REPOSITORY / "model_repository" / "torch" / "llmtorch" / "native_build.py"
 MOUNT_PATH = "/opt/serving"  # where the Triton image's Python looks for them
 PYTHON_VERSION = "3.11"  # the image's
 UV_VERSION = "0.13.9"
@@ -24,7 +27,20 @@ UV_VERSION = "0.13.9"
 def folder(settings: Settings) -> Path:
     """The folder, installed when these requirements are new."""
     why = "installing torch and what else the engines import, 5 GB; mounted into pods, so that no image carries it"
-    return built(settings, "serving", key(), why, lambda target: _install(settings, target))
+    found = built(settings, "serving", key(), why, lambda target: _install(settings, target))
+    add_kernels(found)
+    return found
+
+
+def add_kernels(folder: Path) -> None:
+    """Compiles the torch engine's kernels into the folder, once for these sources: pods have no compiler.
+
+    Without a compiler here either, the engine computes with torch alone, slower.
+    """
+    command = (sys.executable, str(KERNELS), str(folder / "llmtorch_kernels"))
+    made = subprocess.run(command, check=False, capture_output=True, text=True)
+    if made.returncode:
+        say(f"the torch engine goes without its kernels: {(made.stdout or made.stderr).strip()}")
 
 
 def key() -> str:

@@ -95,7 +95,7 @@ def main() -> None:
     figures = Figures("serving_profile")
     torch.set_num_threads(1)
     weights = smollm2()
-    options = EngineOptions(weights, max_sequences=64, max_length=1024, cache_blocks=1024, threads=1)
+    options = EngineOptions(weights, max_sequences=64, max_length=1024, cache_blocks=1024, threads=1, kernels="torch")
     engine = TorchEngine(options)
     config = ModelConfig.load(weights)
     dtype = choose_dtype("auto", config, torch.device("cpu"))

@@ -16,13 +16,11 @@ from llmtorch.block_manager import BlockManager
 from llmtorch.config import ModelConfig
 from llmtorch.deadlines import Deadlines
 from llmtorch.intake import Intake, RequestError
-from llmtorch.kv_cache import KVCache, number_of_blocks
-from llmtorch.loader import choose_device, choose_kv_dtype, load_model, processor_count
+from llmtorch.loader import choose_device, load_runner, processor_count
 from llmtorch.options import EngineOptions
 from llmtorch.prefill_pace import PrefillPace
-from llmtorch.sampler import Chosen, sample
+from llmtorch.sampler import Chosen, sample, take
 from llmtorch.scheduler import Chunk, Scheduler
-from llmtorch.step_batch import build_step
 
 
 class TorchEngine:
@@ -36,16 +34,10 @@ class TorchEngine:
         torch.set_num_threads(options.threads or processor_count())
         self._options = options
         self._clock = clock
-        self._device = choose_device(options.device)
         config = ModelConfig.load(options.model_path)
         self.max_length = min(options.max_length or config.max_length, config.max_length)
-        self._model = load_model(options, config, self.max_length, self._device)
-        self._dtype = self._model.embedding.dtype
-        kv_dtype = choose_kv_dtype(options.kv_dtype, self._dtype)
-        num_blocks = number_of_blocks(options, config, self.max_length, kv_dtype, self._device)
-        self._cache = KVCache(config, num_blocks, options.block_size, kv_dtype, self._device)
-        self._blocks = BlockManager(num_blocks, options.block_size, prefix_caching=options.prefix_caching)
-        self._buckets = () if self._cache.layers[0].rounds else options.length_buckets
+        self._runner, cache = load_runner(options, config, self.max_length, choose_device(options.device))
+        self._blocks = BlockManager(cache.num_blocks, options.block_size, prefix_caching=options.prefix_caching)
         self._limits = options.limits()
         self._scheduler = Scheduler(self._blocks, self._limits)
         self._pace = PrefillPace()
@@ -134,7 +126,7 @@ class TorchEngine:
         for group in list(self._groups.values()):
             self._abort(group, FinishReason.CANCELLED)
         self._ended.clear()
-        del self._model, self._cache
+        self._runner.close()
 
     def status(self) -> EngineStatus:
         """Sequences waiting and running, blocks in use, and what the last step was."""
@@ -149,12 +141,12 @@ class TorchEngine:
             prefix_cache_hits=self._scheduler.num_prefix_hits,
         )
 
-    @torch.inference_mode()
     def _run(self, chunks: list[Chunk], giving: list[Answer]) -> list[Chosen]:
-        windows = self._model.config.windows
-        step = build_step(chunks, self._blocks.block_size, self._device, self._dtype, windows, self._buckets)
-        logits = self._model.forward(step, self._cache)
-        return sample(logits, [answer.choosing for answer in giving]) if giving else []
+        choosing = [answer.choosing for answer in giving]
+        if all(one.takes_likeliest for one in choosing):
+            return take(self._runner.likeliest(chunks), choosing)
+        with torch.inference_mode():
+            return sample(self._runner.logits(chunks), choosing)
 
     def _begin_others(self, group: Group) -> None:
         """Once a prompt is in the cache, the request's other answers find it there."""

@@ -31,6 +31,10 @@ class LayerCache:
         """Keys and values of all tokens of `blocks` `[n]`, `[n * block_size, 2 * kv_heads, head_dim]`."""
         return self._blocks.index_select(0, blocks).flatten(0, 1).to(dtype)
 
+    def tensors(self) -> tuple[Tensor, Tensor | None]:
+        """Its numbers; no scales."""
+        return self._blocks, None
+
 
 class ScaledLayerCache:
     """The same in FP8 (E4M3), with a scale for each head of each token.
@@ -56,6 +60,10 @@ class ScaledLayerCache:
         codes, scales = (part.index_select(0, blocks).flatten(0, 1) for part in (self._codes, self._scales))
         return widen(codes, scales, dtype)
 
+    def tensors(self) -> tuple[Tensor, Tensor | None]:
+        """Its codes and their scales."""
+        return self._codes, self._scales
+
 
 AnyLayerCache = LayerCache | ScaledLayerCache
 
@@ -69,6 +77,8 @@ class KVCache:
     def __init__(
         self, config: ModelConfig, num_blocks: int, block_size: int, dtype: torch.dtype, device: torch.device
     ) -> None:
+        self.num_blocks = num_blocks
+        self.block_size = block_size
         shape = (config.num_layers, num_blocks, block_size, 2 * config.num_kv_heads, config.head_dim)
         self.layers: tuple[AnyLayerCache, ...]
         if dtype is FP8:

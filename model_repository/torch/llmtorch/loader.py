@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import torch
 from safetensors import safe_open
 from torch import Tensor
 
+from llmtorch import native_library
 from llmtorch.config import ModelConfig, ModelFormatError
 from llmtorch.float8 import FP8
+from llmtorch.kv_cache import KVCache, number_of_blocks
 from llmtorch.model import CausalLM
-from llmtorch.options import EngineOptions, OptionError
+from llmtorch.native_decoder import NativeDecoder, suits
+from llmtorch.options import KERNELS, EngineOptions, OptionError
+from llmtorch.runner import NativeRunner, Runner, TorchRunner
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -64,11 +70,55 @@ def choose_kv_dtype(name: str, dtype: torch.dtype) -> torch.dtype:
 def load_model(options: EngineOptions, config: ModelConfig, max_length: int, device: torch.device) -> CausalLM:
     """Reads the weights of `options.model_path`. Raises `ModelFormatError` when files or tensors are missing."""
     weights = read_weights(options.model_path, choose_dtype(options.dtype, config, device), device)
-    try:
+    with _naming_what_lacks(options.model_path):
         return CausalLM(config, weights, max_length)
+
+
+def load_runner(
+    options: EngineOptions, config: ModelConfig, max_length: int, device: torch.device
+) -> tuple[Runner, KVCache]:
+    """The model behind its cache, by the compiled kernels where they can and the options let them.
+
+    Raises `OptionError`, and `ModelFormatError` when files or tensors are missing.
+    """
+    dtype = choose_dtype(options.dtype, config, device)
+    library = _kernels(options.kernels, config, dtype, device)
+    with _naming_what_lacks(options.model_path):
+        weights = read_weights(options.model_path, dtype, device)
+        model: CausalLM | NativeDecoder
+        if library is None:
+            model = CausalLM(config, weights, max_length)
+        else:
+            model = NativeDecoder(library, config, weights, max_length, options.threads or processor_count())
+        del weights
+        kv_dtype = choose_kv_dtype(options.kv_dtype, dtype)
+        num_blocks = number_of_blocks(options, config, max_length, kv_dtype, device)
+        cache = KVCache(config, num_blocks, options.block_size, kv_dtype, device)
+        if isinstance(model, CausalLM):
+            buckets = () if cache.layers[0].rounds else options.length_buckets
+            return TorchRunner(model, cache, device, buckets), cache
+        model.attach(cache)
+        return NativeRunner(model, options.token_budget, options.sequences), cache
+
+
+def _kernels(name: str, config: ModelConfig, dtype: torch.dtype, device: torch.device) -> ctypes.CDLL | None:
+    if name not in KERNELS:
+        raise OptionError(f"kernels {name!r} are unknown: write one of {', '.join(KERNELS)}")
+    library = native_library.load(dtype) if name != "torch" and device.type == "cpu" and suits(config) else None
+    if library is None and name == "native":
+        raise OptionError(
+            f"kernels native: none are compiled for {dtype} on this processor (the log says why): write auto"
+        )
+    return library
+
+
+@contextlib.contextmanager
+def _naming_what_lacks(folder: Path) -> Iterator[None]:
+    try:
+        yield
     except KeyError as error:
         raise ModelFormatError(
-            f"{options.model_path} lacks the tensor {error.args[0]}: its config.json and weights are not of one model"
+            f"{folder} lacks the tensor {error.args[0]}: its config.json and weights are not of one model"
         ) from error
 
 

@@ -12,6 +12,7 @@ DEFAULT_MAX_SEQUENCES = 16
 DEFAULT_MAX_BATCH_TOKENS = 2048
 BLOCK_SIZE = 16
 DEFAULT_AGING_SECONDS = 10.0
+KERNELS = ("auto", "native", "torch")
 DEFAULT_LENGTH_BUCKETS = (32, 64, 128, 256, 512, 1024)
 
 
@@ -29,7 +30,8 @@ class EngineOptions:
     A step computes at most `max_prefill_sequences` prompts (None: any number), and beside answers at most
     `max_prefill_tokens` of their tokens (None: as many as make it take no longer than two steps without). Waiting
     `aging_seconds` weighs as much as one level of priority. Prompts of like length within one of the `length_buckets`,
-    upper ends in ascending order, attend together.
+    upper ends in ascending order, attend together. `kernels` says who computes on a CPU: `native` the compiled ones,
+    `torch` torch's operators, `auto` the compiled ones where there are any.
     """
 
     model_path: Path
@@ -50,6 +52,7 @@ class EngineOptions:
     max_prefill_tokens: int | None = None
     aging_seconds: float = DEFAULT_AGING_SECONDS
     length_buckets: tuple[int, ...] = DEFAULT_LENGTH_BUCKETS
+    kernels: str = "auto"
 
     @property
     def sequences(self) -> int:
@@ -90,4 +93,5 @@ class EngineOptions:
             max_prefill_tokens=count("max_prefill_tokens"),
             aging_seconds=parameters.number("aging_seconds", DEFAULT_AGING_SECONDS, minimum=0.0),
             length_buckets=parameters.integers("length_buckets", DEFAULT_LENGTH_BUCKETS),
+            kernels=parameters.text("kernels", "auto"),
         )

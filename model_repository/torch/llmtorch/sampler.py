@@ -40,6 +40,11 @@ class Choosing:
         return self.parameters.temperature <= GREEDY_TEMPERATURE
 
     @property
+    def takes_likeliest(self) -> bool:
+        """Whether the largest logit, as the model gives it, decides and nothing else is asked for."""
+        return self.is_greedy and not self.has_rules and self.parameters.logprobs is None
+
+    @property
     def is_ranked(self) -> bool:
         """Whether it matters which tokens are the likeliest."""
         return self.parameters.top_p < 1.0 or self.parameters.top_k > 0
@@ -73,16 +78,20 @@ def sample(logits: Tensor, rows: Rows[Choosing]) -> list[Chosen]:
     told = [row for row, one in enumerate(rows) if one.parameters.logprobs is not None]
     logprobs = torch.log_softmax(logits[told], dim=-1) if told else None
     _change(logits, rows)
-    tokens = _choose(logits, rows).tolist()
+    chosen = take(_choose(logits, rows).tolist(), rows)
+    if logprobs is not None:
+        for row, values in zip(told, logprobs, strict=True):
+            chosen[row] = _with_logprobs(chosen[row].token, values, rows[row].parameters.logprobs or 0)
+    return chosen
+
+
+def take(tokens: Rows[int], rows: Rows[Choosing]) -> list[Chosen]:
+    """Counts the tokens as chosen."""
     for one, token in zip(rows, tokens, strict=True):
         one.num_chosen += 1
         if one.counts is not None:
             one.counts.add(token)
-    chosen = [Chosen(token) for token in tokens]
-    if logprobs is not None:
-        for row, values in zip(told, logprobs, strict=True):
-            chosen[row] = _with_logprobs(tokens[row], values, rows[row].parameters.logprobs or 0)
-    return chosen
+    return [Chosen(token) for token in tokens]
 
 
 def _change(logits: Tensor, rows: Rows[Choosing]) -> None:

@@ -67,7 +67,7 @@ def test_the_end_token_ends_the_answer_unless_ignored(tiny_llama: Path, monkeypa
         return logits
 
     monkeypatch.setattr(CausalLM, "forward", always_ends)
-    engine = engine_on(tiny_llama)
+    engine = engine_on(tiny_llama, kernels="torch")
     answers = run(engine, greedy(1, "Once"), greedy(2, "Once", max_tokens=3, ignore_eos=True))
     assert (answers[1].tokens, answers[1].reason, answers[1].text) == ([END], FinishReason.STOP, "")
     assert (answers[2].tokens, answers[2].reason) == ([END] * 3, FinishReason.LENGTH)
@@ -174,11 +174,11 @@ def test_an_answer_that_fills_the_whole_cache_ends_there(tiny_llama: Path) -> No
 def test_when_the_model_fails_its_sequences_end_and_the_engine_goes_on(
     engine: TorchEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: object) -> torch.Tensor:
+    def fails(*_: object) -> list[int]:
         raise RuntimeError("can't allocate memory")
 
     with monkeypatch.context() as patch:
-        patch.setattr(CausalLM, "forward", fails)
+        patch.setattr(engine._runner, "likeliest", fails)
         last = run(engine, greedy(1, "Once"))[1].last
     assert last is not None
     assert last.finish_reason is FinishReason.ERROR

@@ -15,6 +15,7 @@ from tests.unit.torch_engine.tiny import byte_tokenizer, engine_on, greedy, make
 pytestmark = pytest.mark.unit
 
 PROMPTS = ("Once upon a time", "a", "The quick brown fox jumps over the lazy dog", "1, 2, 3,", "äöü €", "x" * 50)
+KERNELS = ("native", "torch")
 FAMILIES = ("llama", "llama3", "mistral", "mistral-window", "qwen2", "qwen2-window", "qwen3")
 
 
@@ -31,13 +32,17 @@ def expected(family: str) -> tuple[list[int], ...]:
     return tuple(answers)
 
 
+@pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_alone_each_answer_is_that_of_transformers(family: str, family_folder: Callable[[str], Path]) -> None:
-    engine = engine_on(family_folder(family))
+def test_alone_each_answer_is_that_of_transformers(
+    family: str, kernels: str, family_folder: Callable[[str], Path]
+) -> None:
+    engine = engine_on(family_folder(family), kernels=kernels)
     for prompt, tokens in zip(PROMPTS, expected(family), strict=True):
         assert run(engine, greedy(1, prompt))[1].tokens == tokens
 
 
+@pytest.mark.parametrize("kernels", KERNELS)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize(
     "options",
@@ -48,9 +53,9 @@ def test_alone_each_answer_is_that_of_transformers(family: str, family_folder: C
     ],
 )
 def test_in_a_batch_nothing_changes(
-    family: str, options: dict[str, object], family_folder: Callable[[str], Path]
+    family: str, kernels: str, options: dict[str, object], family_folder: Callable[[str], Path]
 ) -> None:
-    engine = engine_on(family_folder(family), **options)
+    engine = engine_on(family_folder(family), kernels=kernels, **options)
     answers = run(engine, *(greedy(key, prompt) for key, prompt in enumerate(PROMPTS)))
     assert tuple(answers[key].tokens for key in range(len(PROMPTS))) == expected(family)
     assert engine.status().kv_cache_usage == 0
@@ -67,13 +72,16 @@ def test_a_sequence_that_joins_later_changes_nothing(tiny_llama: Path) -> None:
     assert engine.status().running == 0
 
 
-def test_half_precision_runs(tiny_llama: Path) -> None:
-    answers = run(engine_on(tiny_llama, dtype="bfloat16"), greedy(1, "Once"), greedy(2, "upon a"))
+@pytest.mark.parametrize("kernels", ["auto", "torch"])
+def test_half_precision_runs(kernels: str, tiny_llama: Path) -> None:
+    answers = run(engine_on(tiny_llama, kernels=kernels, dtype="bfloat16"), greedy(1, "Once"), greedy(2, "upon a"))
     assert [len(answers[key].tokens) for key in (1, 2)] == [12, 12]
 
 
-def test_a_cache_in_fp8_runs_and_does_not_depend_on_how_prompts_are_cut(tiny_llama: Path) -> None:
+@pytest.mark.parametrize("kernels", KERNELS)
+def test_a_cache_in_fp8_runs_and_does_not_depend_on_how_prompts_are_cut(kernels: str, tiny_llama: Path) -> None:
     requests = [greedy(key, prompt) for key, prompt in enumerate(PROMPTS)]
-    whole = run(engine_on(tiny_llama, kv_dtype="fp8_e4m3"), *requests)
-    pieces = run(engine_on(tiny_llama, kv_dtype="fp8_e4m3", max_batch_tokens=7, cache_blocks=20), *requests)
+    options: dict[str, object] = {"kv_dtype": "fp8_e4m3", "kernels": kernels}
+    whole = run(engine_on(tiny_llama, **options), *requests)
+    pieces = run(engine_on(tiny_llama, **options, max_batch_tokens=7, cache_blocks=20), *requests)
     assert {key: answer.tokens for key, answer in whole.items()} == {k: a.tokens for k, a in pieces.items()}

@@ -32,10 +32,15 @@ def requests(first: int) -> Iterator[Request]:
         yield request
 
 
+@pytest.fixture(scope="module", params=["native", "torch"])
+def kernels(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def alone(tiny_llama: Path) -> list[list[int]]:
+def alone(tiny_llama: Path, kernels: str) -> list[list[int]]:
     """The tokens of each request, each the only one of an engine that has seen none before."""
-    engine = engine_on(tiny_llama, prefix_caching=False, cache_blocks=64)
+    engine = engine_on(tiny_llama, prefix_caching=False, cache_blocks=64, kernels=kernels)
     return [run(engine, request)[request.key].tokens for request in requests(0)]
 
 
@@ -50,8 +55,8 @@ def alone(tiny_llama: Path) -> list[list[int]]:
     ],
     ids=["together", "in-chunks", "one-prompt-at-a-time", "preempted", "preempted-without-prefix-cache"],
 )
-def test_together_as_alone(options: dict[str, object], alone: list[list[int]], tiny_llama: Path) -> None:
-    engine = engine_on(tiny_llama, **options)
+def test_together_as_alone(options: dict[str, object], alone: list[list[int]], kernels: str, tiny_llama: Path) -> None:
+    engine = engine_on(tiny_llama, kernels=kernels, **options)
     for first in (0, 100):  # the second time the prefix cache knows them
         answers = run(engine, *requests(first))
         assert [answers[first + key].tokens for key in range(len(PROMPTS))] == alone
@@ -60,9 +65,10 @@ def test_together_as_alone(options: dict[str, object], alone: list[list[int]], t
     assert (status.prefix_cache_hits > 0) is (options.get("prefix_caching") is not False)
 
 
-def test_however_they_come_and_whoever_is_more_urgent(alone: list[list[int]], tiny_llama: Path) -> None:
+def test_however_they_come_and_whoever_is_more_urgent(alone: list[list[int]], kernels: str, tiny_llama: Path) -> None:
     chance = random.Random(3)
-    engine = engine_on(tiny_llama, max_sequences=4, cache_blocks=70, max_batch_tokens=24, aging_seconds=1000.0)
+    options = {"max_sequences": 4, "cache_blocks": 70, "max_batch_tokens": 24, "aging_seconds": 1000.0}
+    engine = engine_on(tiny_llama, kernels=kernels, **options)
     coming = [replace(request, priority=chance.randint(1, 3)) for request in requests(0)]
     chance.shuffle(coming)
     answers: dict[int, Answer] = defaultdict(Answer)

@@ -25,11 +25,12 @@ from llmservice.reconcile.work_queue import Key
 from llmservice.reconcile.world import World
 from llmservice.signals.canary import Canary
 from llmservice.signals.watch import Looked
+from llmservice.tuning.budget import Claim, spent, turn_of
 from llmservice.tuning.decide import decide
 from llmservice.tuning.decision import Decision
 from llmservice.tuning.interruption import on_trial
 from llmservice.tuning.knob_moves import knobs_of
-from llmservice.tuning.measured import Signals
+from llmservice.tuning.measured import Signals, Turn
 from llmservice.tuning.settings import Settings
 from llmservice.tuning.state import State
 from llmservice.tuning.trial import Trial
@@ -73,6 +74,8 @@ class Tuner:
     fleet: FleetDefaults
     tune: Tune = decide
     _tuned: dict[Key, _Tuned] = field(default_factory=dict)
+    _claims: dict[Key, Claim] = field(default_factory=dict)
+    """Services that wait for their turn."""
 
     def follow(self, world: World, intent: Intent) -> bool:
         """Takes the frame of this pass. A service seen for the first time remembers what its ConfigMap holds.
@@ -101,6 +104,7 @@ class Tuner:
     def forget(self, key: Key) -> None:
         """Drops a service that is gone or no longer tuned."""
         self._tuned.pop(key, None)
+        self._claims.pop(key, None)
 
     def decide(self, key: Key, looked: Looked, now: float) -> bool:
         """Decides on one window. Whether that is anything people see; see `SignalsWatch`."""
@@ -108,7 +112,9 @@ class Tuner:
         if known is None:
             return False
         trial = known.state.trial
-        known.decision, known.state = self.tune(known.settings, looked.signals, known.state, now)
+        signals = replace(looked.signals, turn=self._turn(key, now))
+        known.decision, known.state = self.tune(known.settings, signals, known.state, now)
+        self._claim(key, known, now)
         known.looked, known.changed = looked, False
         acted = bool(known.decision.actions) or _tried(trial) != _tried(known.state.trial)
         if acted:
@@ -119,6 +125,17 @@ class Tuner:
         before = known.seen
         known.seen = seen(known.decision, known.state, looked, known.settings, known.seen)
         return known.seen != before or acted
+
+    def _turn(self, key: Key, now: float) -> Turn:
+        """When the service may begin a reload: all services of this operator share a budget of them."""
+        made = {other: spent(known.state.guard.changes, now) for other, known in self._tuned.items()}
+        return turn_of(key, made, self._claims, now)
+
+    def _claim(self, key: Key, known: _Tuned, now: float) -> None:
+        """Notes that the service waits for its turn, or that it no longer does."""
+        old = self._claims.pop(key, None)
+        if known.decision is not None and known.decision.claims and known.settings.mode is TuningMode.AUTO:
+            self._claims[key] = Claim(old.since if old else now, now)
 
     def knobs(self, key: Key, uid: str, generation: int) -> Knobs | None:
         """The knobs decided for this spec; None where nothing has been decided for it yet, or nothing may move."""

@@ -122,7 +122,7 @@ def _modelled(one: Pass, performance: Performance, frozen: str) -> tuple[Decisio
     one = replace(one, state=one.state.model_copy(update={"guard": wanted.guard}))
     step = Step()
     if not frozen and one.state.trial is None and steady(one.signals):
-        step = next_step(one.settings, one.state, performance, proposal, one.now, one.lead)
+        step = next_step(one.settings, one.state, performance, proposal, one.now, one.lead, one.signals.turn)
     more = Action(Knob.REPLICAS, supply, wanted.replicas, wanted.reason)
     if wanted.replicas > supply and not _in_place_will_do(one, proposal, step):
         return _ordered(one, proposal, (more,), wanted.reason)
@@ -139,7 +139,8 @@ def _modelled(one: Pass, performance: Performance, frozen: str) -> tuple[Decisio
     if wanted.replicas < supply and one.now >= free_at(one.state.guard, Knob.REPLICAS, one.lead):
         return _ordered(one, proposal, (more,), wanted.reason)
     times = [time for time in (wanted.not_before, step.not_before) if time is not None]
-    return _hold(one, proposal, step.reason or wanted.reason, min(times, default=None))
+    decision, state = _hold(one, proposal, step.reason or wanted.reason, min(times, default=None))
+    return replace(decision, claims=step.claims), state
 
 
 def _in_place_will_do(one: Pass, proposal: Proposal, step: Step) -> bool:

@@ -119,6 +119,8 @@ class Decision:
     trusted: bool = True
     distrust: str = ""
     """Why not trusted, in words."""
+    claims: bool = False
+    """Whether a change waits for nothing but its turn among the services of this operator."""
     degraded: bool = False
     """Held for so long that somebody should look."""
 

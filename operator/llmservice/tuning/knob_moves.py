@@ -10,7 +10,7 @@ from llmservice.api.knobs import Knobs
 from llmservice.api.operations import TuningMode
 from llmservice.tuning.decision import Action, Decision, Knob, Outcome, Scope, sentence
 from llmservice.tuning.guard import free_at, goes_back, is_banned, recorded
-from llmservice.tuning.measured import Signals
+from llmservice.tuning.measured import AT_ONCE, Signals, Turn
 from llmservice.tuning.performance import Candidate, Performance, capacity
 from llmservice.tuning.propose import OBJECTIVE_SHARE, Proposal
 from llmservice.tuning.settings import Settings
@@ -20,6 +20,8 @@ from llmservice.tuning.trial import CANARY_REPLICAS, Stage, Trial, canary_pod
 FIELDS: Final = {Knob.INSTANCES: "instances", Knob.DELAY: "delay", Knob.SLOTS: "slots"}
 
 
+SHARED: Final = frozenset({Knob.DELAY, Knob.INSTANCES})
+"""Knobs whose changes count against the budget of all services of one operator."""
 LEAST_WINDOWS: Final = 4
 """Before anything but replicas moves."""
 
@@ -31,10 +33,18 @@ class Step:
     action: Action | None = None
     reason: str = ""
     not_before: float | None = None
+    claims: bool = False
+    """Whether it is held back by nothing but the budget of all services."""
 
 
 def next_step(
-    settings: Settings, state: State, performance: Performance, proposal: Proposal, now: float, lead: float
+    settings: Settings,
+    state: State,
+    performance: Performance,
+    proposal: Proposal,
+    now: float,
+    lead: float,
+    turn: Turn = AT_ONCE,
 ) -> Step:
     """One knob towards the best setting: of those that may move, the one after which a replica takes the most.
 
@@ -49,6 +59,7 @@ def next_step(
     words = _words(proposal)
     found: list[tuple[float, Action]] = []
     waits: list[float] = []
+    claims = False
     for knob, name in FIELDS.items():
         old, new = float(getattr(here, name)), float(getattr(best, name))
         if old == new:
@@ -60,12 +71,17 @@ def next_step(
         if now < free:
             waits.append(free)
             continue
+        if knob in SHARED and now < turn.free_at:
+            claims = True
+            continue
         found.append((_capacity_of(performance, after, settings, proposal), Action(knob, old, new, words)))
     if found:
         best_of = max(found, key=lambda one: one[0])
         if best_of[0] < proposal.rate / max(1, proposal.here.replicas) and best_of[0] < proposal.here.capacity:
             return Step(reason=f"{words}, but the way there would not hold the objectives")
         return Step(best_of[1], words)
+    if claims:
+        return Step(reason=f"{words}, but {turn.reason}", not_before=turn.free_at, claims=True)
     if waits:
         return Step(reason=f"{words}, once its cooldown is over", not_before=min(waits))
     return Step(reason=f"{words}, but it was left a short time ago")

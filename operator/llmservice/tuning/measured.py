@@ -153,6 +153,18 @@ class UnderWay(StrEnum):
 
 
 @dataclass(frozen=True)
+class Turn:
+    """When a service may begin a reload or another count of instances, as far as other services go. 0: at once."""
+
+    free_at: float = 0.0
+    reason: str = ""
+    """Why not before, in words."""
+
+
+AT_ONCE: Final = Turn()
+
+
+@dataclass(frozen=True)
 class CanaryReport:
     """One replica with the new setting beside the others, over one window. `slow`: above the objective."""
 
@@ -214,6 +226,7 @@ class Signals:
     """What the replica did that tries another setting; None where none does, or it was not read."""
     canary_knobs: Knobs | None = None
     """That replica's knobs, while `knobs` are everybody else's."""
+    turn: Turn = AT_ONCE
     contradictions: tuple[str, ...] = field(default=())
     """In words, where independent sources of the signals disagree; empty: none do."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -15,7 +16,8 @@ from llmservice.kube import resources
 from llmservice.reconcile.tuner import KEPT_EVERY, Tuner
 from llmservice.signals.watch import Looked
 from llmservice.tuning.decision import Action, Decision, Knob, Outcome
-from llmservice.tuning.measured import Measured, Replicas, Signals
+from llmservice.tuning.guard import Change, Guard
+from llmservice.tuning.measured import Measured, Replicas, Signals, Turn
 from llmservice.tuning.settings import Settings
 from llmservice.tuning.state import PastDecision, State
 from tests.unit.reconcile.small_cluster import KEY, SPEC, SmallCluster
@@ -183,6 +185,33 @@ async def test_turned_off_it_forgets_and_takes_its_memory_along() -> None:
     assert "tuning" not in tuned.cluster.status()
     assert tuned.cluster.status()["knobs"]["maxQueueDelay"] == "5ms"
     assert tuned.cluster.condition("SignalsTrusted")["message"] == "tuning.mode is Off, so nobody follows the signals"
+
+
+async def test_services_share_their_reloads_and_one_that_waits_is_remembered_as_waiting() -> None:
+    turns: list[Turn] = []
+
+    def tune(settings: Settings, signals: Signals, state: State, now: float) -> tuple[Decision, State]:
+        turns.append(signals.turn)
+        return Decision(Outcome.HOLD, signals.knobs, signals.knobs, "waits", claims=bool(signals.turn.free_at)), state
+
+    tuned = Tuned(lambda knobs: knobs)
+    tuned.tuner.tune = tune
+    await tuned.cluster.converge()
+    tuned.window()
+    assert turns == [Turn()]
+    now = tuned.cluster.clock.now().timestamp()
+    other = ("default", "other")
+    spent = tuple(Change(at=now - 60.0 * place, knob=Knob.DELAY, old=0, new=1) for place in range(6))
+    state = State(guard=Guard(changes=spent))
+    tuned.tuner._tuned[other] = replace(tuned.tuner._tuned[KEY], state=state)
+    tuned.window()
+    assert turns[1].free_at == now - 300 + 3600
+    assert "6 of 6 changes" in turns[1].reason
+    assert set(tuned.tuner._claims) == {KEY}
+    tuned.tuner.forget(other)
+    tuned.window()
+    assert turns[2] == Turn()
+    assert tuned.tuner._claims == {}
 
 
 async def test_a_damaged_memory_is_forgotten_and_nothing_fails() -> None:

@@ -21,7 +21,7 @@ _NO_NODE_OF_THE_POOL = "didn't match Pod's node affinity/selector"
 _NO_DEVICES = re.compile(r"cannot allocate all claims|resourceclaim|device ?class", re.IGNORECASE)
 _UNKNOWN_CLASS = re.compile(r"device ?class (?P<name>\S+) does not exist", re.IGNORECASE)
 _SPREAD = "didn't match pod topology spread constraints"
-_PREEMPTION = re.compile(r"\s*(still not schedulable, )?preemption: .*$", re.DOTALL)
+_PREEMPTION = re.compile(r"\s*((still not schedulable|no new claims to deallocate), )?preemption: .*$", re.DOTALL)
 _TRY = "free some, add nodes to the pool, or place the service in another pool (spec.placement.pool)"
 
 

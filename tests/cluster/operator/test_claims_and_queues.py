@@ -76,7 +76,7 @@ def test_accelerators_are_claimed_and_what_is_missing_is_counted(
     claims = find("resourceclaims")["items"]
     results = [one["status"]["allocation"]["devices"]["results"] for one in claims if "allocation" in one["status"]]
     assert {one["device"] for (one,) in results} == {"gpu-0", "gpu-1"}
-    said = f"1 replica waits for 1 {mark} in pool claimed (0 of 2 free):"
+    said = f"1 replica waits for 1 {mark} in pool claimed (0 of 2 free; "
     eventually(lambda: said in json.dumps(find("llmservice", "chat")["status"]), "one device is missing", LONG)
     add_node(kubectl, mark, 1, gpus=1)
     eventually(lambda: placed(find) == [f"{mark}-0", f"{mark}-0", f"{mark}-1"], "every replica has a device", LONG)

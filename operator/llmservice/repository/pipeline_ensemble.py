@@ -54,10 +54,11 @@ _FROM_ENGINE: Final = {"cum_log_probs": [-1], "output_log_probs": [-1, -1]}
 def ensemble_config(service: str, tag: str, batch: int) -> Any:
     """The `ModelConfig` that clients of `service` call, for the image with `tag`.
 
-    Decoupled steps make an ensemble decoupled by themselves. What only encoder-decoder and vision models need is not in
-    it; `chain: BLS` has those tensors.
+    Triton makes an ensemble decoupled when a step is, so it is written that way. What only encoder-decoder and vision
+    models need is not in it; `chain: BLS` has those tensors.
     """
     config = ModelConfig(name=gate_name(service), platform="ensemble", max_batch_size=batch)
+    config.model_transaction_policy.decoupled = True
     seeded = _seeded(tag)
     ragged = {"lora_weights", "lora_config"}
     for name, (_, data_type, dims) in (_TO_PREPROCESSING | _TO_ENGINE | seeded).items():

@@ -20,6 +20,8 @@ from llmservice.repository.write import write_repository
 
 STOCK = "stock"
 STOCK_BACKENDS = ("vllm", "tensorrtllm")
+MOST_INSTANCES = 2
+"""Each is a process here, and two show as much as the sixty-four of a BLS model."""
 CODE = Path(__file__).with_name("standin_model.py")
 
 
@@ -34,12 +36,13 @@ def code_folder(root: Path) -> Path:
 
 
 def without_gpu(config: Any) -> Any:
-    """`config` with its instances on the CPU, and on a backend that is there."""
+    """`config` with its instances on the CPU, few of them, and on a backend that is there."""
     if config.backend in STOCK_BACKENDS:
         config.backend = "python"
     for group in config.instance_group:
         group.kind = ModelInstanceGroup.KIND_CPU
         group.ClearField("gpus")
+        group.count = min(MOST_INSTANCES, group.count)
     return config
 
 

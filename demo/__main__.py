@@ -7,17 +7,31 @@ import subprocess
 import sys
 from pathlib import Path
 
+from cluster.errors import ClusterError
 from cluster.settings import from_environment
 from demo import steps
+from demo.alone import alone, claim
 from demo.terminal import DemoError, Terminal
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 def main() -> int:
-    """Runs every step; 0 when each did what it shows."""
+    """Runs every step; 0 when each did what it shows, 1 where one did not or another demo runs."""
     os.chdir(ROOT)
-    context, values = os.environ.get("CONTEXT", ""), os.environ.get("VALUES", "")
+    context = os.environ.get("CONTEXT", "")
+    try:
+        settings = from_environment()
+        with alone(settings.cache, context or settings.name):
+            removable = not context and claim(settings)
+            return _show(context, os.environ.get("VALUES", ""), removable=removable)
+    except (ClusterError, DemoError) as error:
+        print(f"the demo did not start: {error}", file=sys.stderr)
+        return 1
+
+
+def _show(context: str, values: str, *, removable: bool) -> int:
+    """The steps, and the clean-up whatever came of them."""
     embedded, keep = not context, bool(os.environ.get("KEEP"))
     terminal = Terminal({"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"})
     before = "" if embedded else _current_context()
@@ -38,7 +52,7 @@ def main() -> int:
         print("\ninterrupted; run `make demo` again to go on")
         return 130
     finally:
-        _clean(terminal, embedded=embedded, keep=keep)
+        _clean(terminal, embedded=embedded, removable=removable, keep=keep)
         if before and before != context:
             terminal.run(f"kubectl config use-context {before}")
     return 0
@@ -64,9 +78,12 @@ def _embedded_cluster(terminal: Terminal) -> tuple[Terminal, str]:
     return reaching, terminal.ask("python3 -m cluster values")
 
 
-def _clean(terminal: Terminal, *, embedded: bool, keep: bool) -> None:
+def _clean(terminal: Terminal, *, embedded: bool, removable: bool, keep: bool) -> None:
     if keep:
         terminal.note("left running, as KEEP=1 asks; `make down` removes the embedded cluster")
+    elif embedded and not removable:
+        terminal.title("Clean up", "the cluster ran before this demo, so it stays; `make down` removes it")
+        terminal.run(f"helm uninstall {steps.RELEASE} -n {steps.SYSTEM_NAMESPACE} --ignore-not-found")
     elif embedded:
         terminal.title("Clean up", "the cluster goes, what was built stays in the user cache")
         terminal.run("python3 -m cluster down")

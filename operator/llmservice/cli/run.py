@@ -15,7 +15,8 @@ from llmservice.local.host import memory_bytes, require_serving
 from llmservice.local.installation import default_cache
 from llmservice.local.intent import Host, Intent, InvalidServiceError, intend
 from llmservice.local.overrides import Overrides
-from llmservice.local.replica import Folders, Ports, Replica, folders
+from llmservice.local.replica import Ports, Replica
+from llmservice.local.run_folders import Folders, folders
 from llmservice.local.screen import Screen
 from llmservice.local.session import Session
 from llmservice.local.watched_file import WatchedFile

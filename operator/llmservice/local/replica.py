@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import secrets
 import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -18,13 +14,13 @@ from llmservice.local.errors import LocalError
 from llmservice.local.host import Serving
 from llmservice.local.intent import Intent
 from llmservice.local.ports import free_ports, is_free
+from llmservice.local.run_folders import Folders
 from llmservice.local.tritonserver import TritonServer
 from llmservice.repository.write import write_repository
 from llmservice.workload.arguments import RESTRICTED, TOKEN_VARIABLE
 from llmservice.workload.names import TOKEN_HEADER
 from llmservice.workload.probes import exit_timeout
 
-SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - where Linux has it
 ENVIRONMENT: Final = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
 """Weights are on disk by now: an engine that asks a hub would only hang."""
 
@@ -51,25 +47,6 @@ class Ports:
             raise LocalError(f"{', '.join(asked)}: one and the same twice: choose others")
         free = free_ports(5)
         return cls(http or free[0], grpc or free[1], metrics or free[2], openai or free[3], free[4])
-
-
-@dataclass(frozen=True)
-class Folders:
-    """`work` holds repository and log, `run` (in shared memory) the sockets and tables of slots."""
-
-    work: Path
-    run: Path
-
-
-@contextmanager
-def folders() -> Iterator[Folders]:
-    """Temporary folders, gone afterwards. The name in shared memory is short: a socket's path has 107 bytes."""
-    with contextlib.ExitStack() as stack:
-        found = []
-        for parent in (None, SHARED_MEMORY):
-            found.append(Path(tempfile.mkdtemp(prefix="llmservice-", dir=parent)))
-            stack.callback(shutil.rmtree, found[-1], ignore_errors=True)
-        yield Folders(*found)
 
 
 @dataclass
@@ -110,6 +87,7 @@ class Replica:
             exit_timeout=exit_timeout(intent.service.spec.drain),
             installation=self.serving.installation,
             python=self.serving.python,
+            leftovers=(self.folders.work, self.folders.run),
         )
         self._server.launch()
         return self._server

@@ -165,8 +165,11 @@ class Session:
                 await _cancelled(following)
 
     async def _tick(self, http: aiohttp.ClientSession) -> None:
-        if self.file is not None and self.file.edited():
-            self.follower.edited.set()
+        if self.file is not None:
+            if self.file.edited():
+                self.follower.edited.set()
+            if self.file.vanished():
+                self.screen.say(f"{self.file.path} is gone: serving what it said before; write it again to edit")
         if look := await self._look(http):
             self.figures.add(look)
             delay = format_duration(self.intent.knobs.max_queue_delay)

@@ -17,10 +17,12 @@ from typing import IO, Self
 
 from llmservice.local.installation import Installation, find_installation
 from llmservice.local.ports import free_ports, is_free
+from llmservice.local.warden import Warden
 
 LOG_TAIL_LINES = 40
 POLL_SECONDS = 0.05
 PORT_ATTEMPTS = 3
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - where Triton puts its regions
 
 
 class TritonserverError(RuntimeError):
@@ -34,7 +36,8 @@ class TritonServer:
     lets requests finish for `exit_timeout` seconds, then kills. Ports left None are chosen free. `env` is added to this
     process's environment, `arguments` to the command line. Without `log` the log goes to a file of its own, removed
     at the end unless the server failed. `python` is the interpreter whose packages gate and engine import, by default
-    this one's.
+    this one's. Where this process ends without leaving, even by SIGKILL, the server ends with it and `leftovers`, files
+    and folders, are removed.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class TritonServer:
         exit_timeout: float = 30,
         installation: Installation | None = None,
         python: Path | None = None,
+        leftovers: Sequence[Path] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.repository = repository
@@ -62,12 +66,14 @@ class TritonServer:
         self._exit_timeout = exit_timeout
         self._installation = installation or find_installation()
         self._python = python or Path(sys.executable)
+        self._leftovers = tuple(leftovers)
         self._clock = clock
         self._own_log = log is None
         self.log = log or Path(tempfile.mkstemp(prefix="tritonserver-", suffix=".log")[1])
         self._asked_ports = (http_port, grpc_port, metrics_port)
         self._choose_ports()
         self._process: subprocess.Popen[bytes] | None = None
+        self._warden: Warden | None = None
         self._log_file: IO[bytes] | None = None
 
     @property
@@ -134,6 +140,7 @@ class TritonServer:
             stderr=subprocess.STDOUT,
             start_new_session=True,  # its stubs share the group, so that a kill reaches them too
         )
+        self._warden = Warden(self._process.pid, SHARED_MEMORY / self._shm_prefix(), self._leftovers)
 
     def terminate(self) -> None:
         """Asks the server to take no more requests and to end when those it has are answered; returns at once."""
@@ -158,9 +165,12 @@ class TritonServer:
         with contextlib.suppress(ProcessLookupError):  # stubs of a server that was killed
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        if self._warden is not None:
+            self._warden.release()
+            self._warden = None
         if self._log_file is not None:
             self._log_file.close()
-        for region in Path("/dev/shm").glob(f"{self._shm_prefix()}*"):  # noqa: S108 - where Triton puts its regions
+        for region in SHARED_MEMORY.glob(f"{self._shm_prefix()}*"):
             region.unlink(missing_ok=True)
         return process.returncode
 

@@ -87,6 +87,25 @@ async def test_a_server_that_ends_is_started_again_on_the_same_ports(tmp_path: P
         assert answer[-1]["num_output_tokens"] == 2
 
 
+async def test_a_command_that_is_killed_takes_its_server_along_and_a_lost_file_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "service.yaml"
+    shutil.copyfile(EXAMPLE, file)
+    with running(file, tmp_path) as run:
+        await run.says("/generate_stream", within=180)
+        file.unlink()
+        await run.says("service.yaml is gone: serving what it said before", within=60)
+        answer = [event async for event in stream(run, text_input="Once", max_tokens=2)]
+        assert answer[-1]["num_output_tokens"] == 2
+
+        left = run.shared_memory()
+        assert left
+        run.process.kill()
+        await eventually(lambda: run.processes() == [], within=60, what="server, stubs and what watches them are gone")
+        assert [path for path in left if path.exists()] == []
+        assert list(run.temporary.iterdir()) == []
+        assert run.said().count("is gone") == 1
+
+
 async def collect(run: Run, first: asyncio.Event) -> list[dict[str, Any]]:
     """All events of a long stream; `first` is set with its first token."""
     events = []

@@ -13,7 +13,8 @@ from llmservice.local.errors import LocalError
 from llmservice.local.greeting import lines_to_copy, openai_lines
 from llmservice.local.host import Serving
 from llmservice.local.installation import Installation
-from llmservice.local.replica import Folders, Ports, Replica, folders
+from llmservice.local.replica import Ports, Replica
+from llmservice.local.run_folders import Folders
 from tests.unit.local.manifests import intent
 
 pytestmark = pytest.mark.unit
@@ -37,14 +38,6 @@ def test_two_ports_are_not_one() -> None:
         port = taken.getsockname()[1]
     with pytest.raises(LocalError, match="the same twice"):
         Ports.choose(port, None, port, None)
-
-
-def test_folders_are_gone_afterwards() -> None:
-    with folders() as places:
-        assert places.work.is_dir()
-        assert str(places.run).startswith("/dev/shm/llmservice-")
-    assert not places.work.exists()
-    assert not places.run.exists()
 
 
 def test_the_lines_to_copy_have_the_real_ports() -> None:

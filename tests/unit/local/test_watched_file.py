@@ -36,3 +36,30 @@ def test_a_file_that_an_editor_replaces_is_followed(tmp_path: Path) -> None:
     (tmp_path / "b").write_text("y")
     (tmp_path / "b").rename(path)
     assert (watched.edited(), watched.edited()) == (False, True)
+
+
+def test_a_file_that_is_gone_is_told_once_each_time_it_goes(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("x")
+    watched = WatchedFile(path)
+
+    def look() -> tuple[bool, bool]:
+        return watched.edited(), watched.vanished()
+
+    assert look() == (False, False)
+    path.unlink()
+    assert [look() for _ in range(4)] == [(False, False), (False, True), (False, False), (False, False)]
+    path.write_text("y")
+    assert [look() for _ in range(2)] == [(False, False), (True, False)]
+    path.unlink()
+    assert [look() for _ in range(3)] == [(False, False), (False, True), (False, False)]
+
+
+def test_a_file_that_an_editor_replaces_is_not_gone(tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_text("x")
+    watched = WatchedFile(path)
+    path.unlink()
+    assert (watched.edited(), watched.vanished()) == (False, False)
+    path.write_text("y")
+    assert (watched.edited(), watched.vanished()) == (False, False)

@@ -480,6 +480,12 @@ TEMPLATE_CASES: Final = (
         "remove nvidia.com/",
     ),
     RuleCase(
+        "own-request-above-limit",
+        _template(resources={"requests": {"cpu": 2, "memory": "1Gi"}, "limits": {"cpu": "2000m", "memory": "1100Mi"}}),
+        _template(resources={"requests": {"cpu": 1, "memory": "2Gi"}, "limits": {"cpu": 1, "memory": "2000Mi"}}),
+        "the request of memory is more than its limit",
+    ),
+    RuleCase(
         "own-quantity",
         _template(resources={"requests": {"cpu": 1, "memory": "1.5Gi"}}),
         _template(resources={"requests": {"memory": "1GB"}}),

@@ -73,6 +73,14 @@ class Pool(ApiModel):
         list[str], Field(description="CEL expressions that a claimed device must meet, beside those of the class.")
     ] = []
 
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        if name := self.template.resources.above_limit():
+            raise ValueError(
+                f"template.resources: the request of {name} is more than its limit: raise limits, or lower requests"
+            )
+        return self
+
     def quota_of(self, namespace: str) -> int | None:
         """Accelerators that the services of `namespace` may take here together; None: any number."""
         return self.quota.get(namespace, self.quota.get("*"))

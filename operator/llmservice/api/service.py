@@ -30,6 +30,8 @@ API_VERSION: Final = f"{GROUP}/{VERSION}"
 KIND: Final = "LLMService"
 PLURAL: Final = "llmservices"
 SHORT_NAME: Final = "llm"
+MAX_NAME_LENGTH: Final = 45
+"""Characters of a service's name: children's names and labels, of 63 at most, carry a revision and suffixes behind it."""
 
 
 class LLMServiceSpec(ApiModel):
@@ -172,8 +174,9 @@ class LLMService(ApiModel):
         ),
         Rule(
             code="own-name-length",
-            expression="size(self.metadata.name) <= 45",
-            message='"the name %s is too long for the names of its Deployments and pods: use at most 45 characters"'
+            expression=f"size(self.metadata.name) <= {MAX_NAME_LENGTH}",
+            message='"the name %s is too long for the names of its Deployments and pods: use at most '
+            f'{MAX_NAME_LENGTH} characters"'
             ".format([self.metadata.name])",
             field_path=".metadata.name",
         ),

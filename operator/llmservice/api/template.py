@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 
+from llmservice.api.quantity import parse_quantity
 from llmservice.api.schema import ApiModel, Rule, with_rules
 
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
@@ -59,21 +60,44 @@ Quantity = Annotated[
 Quantities = Annotated[dict[Key, Quantity], Field(max_length=8)]
 
 
+_ABOVE: Final = (
+    "k in self.limits && isQuantity(string(self.requests[k])) && isQuantity(string(self.limits[k])) "
+    "&& quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) > 0"
+)
+
+
 class Resources(ApiModel):
     """Requests and limits of the Triton container; accelerators are added by the operator."""
 
     requests: Annotated[Quantities, Field(description="What a node must have free.")] = {}
     limits: Annotated[Quantities, Field(description="What the container may take at most.")] = {}
 
-    rules = tuple(
+    rules = (
+        *(
+            Rule(
+                code=f"own-accelerator-{field}",
+                expression=f"!has(self.{field}) || self.{field}.all(k, !k.startsWith('nvidia.com/'))",
+                message='"accelerators follow from placement.pool and engine.parallelism: remove nvidia.com/ from here"',
+                field_path=f".{field}",
+            )
+            for field in ("requests", "limits")
+        ),
         Rule(
-            code=f"own-accelerator-{field}",
-            expression=f"!has(self.{field}) || self.{field}.all(k, !k.startsWith('nvidia.com/'))",
-            message='"accelerators follow from placement.pool and engine.parallelism: remove nvidia.com/ from here"',
-            field_path=f".{field}",
-        )
-        for field in ("requests", "limits")
+            code="own-request-above-limit",
+            expression=f"!has(self.requests) || !has(self.limits) || self.requests.all(k, !({_ABOVE}))",
+            message='"the request of %s is more than its limit: raise limits, or lower requests"'
+            f".format([self.requests.filter(k, {_ABOVE})[0]])",
+            field_path=".requests",
+        ),
     )
+
+    def above_limit(self) -> str | None:
+        """The first resource whose request is more than its limit, which Kubernetes refuses; None where all fit."""
+        for name, text in self.requests.items():
+            request, limit = parse_quantity(text), parse_quantity(self.limits.get(name, ""))
+            if request is not None and limit is not None and request > limit:
+                return name
+        return None
 
 
 class EnvVar(ApiModel):

@@ -106,8 +106,15 @@ def asked_env(template: PodTemplate, owned: list[Manifest]) -> dict[str, Manifes
 def _resources(template: PodTemplate, accelerators: dict[str, str]) -> dict[str, Any]:
     """What pool and service ask for, and the accelerators.
 
-    A request that only a limit names is left to Kubernetes, which makes it the limit.
+    A request that only a limit names is left to Kubernetes, which makes it the limit. Raises RenderError for a request
+    above its limit, as the pool's may be above the service's: Kubernetes would refuse the Deployment.
     """
+    if name := template.resources.above_limit():
+        raise RenderError(
+            "spec.template.resources",
+            f"with what the pool sets, {name} has a request of {template.resources.requests[name]} and a limit of "
+            f"{template.resources.limits[name]}: write a request and a limit of {name} that agree",
+        )
     limits = {**template.resources.limits, **accelerators}
     defaults = {key: value for key, value in _DEFAULT_REQUESTS.items() if key not in limits}
     requests = {**defaults, **template.resources.requests, **accelerators}

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from llmservice.api.service import GROUP
+from llmservice.api.service import GROUP, MAX_NAME_LENGTH
 from llmservice.repository.errors import RenderError
 
 REVISION_LENGTH: Final = 8
-MAX_SERVICE_NAME_LENGTH: Final = 63 - len("-") - REVISION_LENGTH
-"""A service's name stands in label values and DNS labels (63 characters), once with the revision behind it."""
 
 MANAGED_BY: Final = "triton-llm-operator"
 """Also the field manager of everything but the status."""
@@ -50,11 +48,11 @@ OPENAI_ADMIN_PORT: Final = 8004
 
 def checked(service: str) -> str:
     """`service` itself. Raises RenderError when children's names would be too long."""
-    if len(service) > MAX_SERVICE_NAME_LENGTH:
+    if len(service) > MAX_NAME_LENGTH:
         raise RenderError(
             "metadata.name",
             f"has {len(service)} characters; children carry it with a revision behind it: "
-            f"write at most {MAX_SERVICE_NAME_LENGTH}",
+            f"write at most {MAX_NAME_LENGTH}",
         )
     return service
 

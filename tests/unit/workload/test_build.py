@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from llmservice.api.knobs import Knobs
+from llmservice.api.service import MAX_NAME_LENGTH
 from llmservice.repository.errors import RenderError
 from llmservice.workload.deployment import with_replicas
 from tests.unit.workload.cases import CASES, LLAMA, SMOLLM, Case, fleet, service, workload
@@ -193,10 +194,23 @@ def test_what_cannot_be_built_says_where_and_what_to_write_instead(
     assert caught.value.field_path == path
 
 
+def test_a_request_of_the_pool_above_a_limit_of_the_service_is_refused() -> None:
+    pools = {"pools": {"cpu": {"template": {"resources": {"requests": {"memory": "8Gi"}}}}}}
+    for limit, refused in (("8192Mi", False), ("4Gi", True)):
+        spec = {"model": SMOLLM, "template": {"resources": {"limits": {"memory": limit}}}}
+        if not refused:
+            workload(service(spec), fleet(pools))
+            continue
+        with pytest.raises(RenderError, match="memory has a request of 8Gi and a limit of 4Gi: write") as caught:
+            workload(service(spec), fleet(pools))
+        assert caught.value.field_path == "spec.template.resources"
+
+
 def test_a_name_too_long_for_its_children_is_refused() -> None:
-    assert workload(service({"model": SMOLLM}, name="a" * 54), fleet()).deployment_name.startswith("a" * 54)
-    with pytest.raises(RenderError, match="at most 54"):
-        workload(service({"model": SMOLLM}, name="a" * 55), fleet())
+    longest = "a" * MAX_NAME_LENGTH
+    assert workload(service({"model": SMOLLM}, name=longest), fleet()).deployment_name.startswith(longest)
+    with pytest.raises(RenderError, match=f"at most {MAX_NAME_LENGTH}"):
+        workload(service({"model": SMOLLM}, name="a" * (MAX_NAME_LENGTH + 1)), fleet())
 
 
 def test_a_source_reaches_the_weights_step_as_written_and_reads_no_variable() -> None:

@@ -31,7 +31,7 @@ KIND: Final = "LLMService"
 PLURAL: Final = "llmservices"
 SHORT_NAME: Final = "llm"
 MAX_NAME_LENGTH: Final = 45
-"""Characters of a service's name: children's names and labels, of 63 at most, carry a revision and suffixes behind it."""
+"""Characters of a service's name: names and labels of children, 63 at most, carry a revision and a suffix."""
 
 
 class LLMServiceSpec(ApiModel):

@@ -77,7 +77,8 @@ class Resources(ApiModel):
             Rule(
                 code=f"own-accelerator-{field}",
                 expression=f"!has(self.{field}) || self.{field}.all(k, !k.startsWith('nvidia.com/'))",
-                message='"accelerators follow from placement.pool and engine.parallelism: remove nvidia.com/ from here"',
+                message='"accelerators follow from placement.pool and engine.parallelism: remove nvidia.com/ from '
+                'here"',
                 field_path=f".{field}",
             )
             for field in ("requests", "limits")

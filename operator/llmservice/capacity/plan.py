@@ -99,7 +99,7 @@ def plan(service: LLMService, fleet: FleetDefaults, model: Model | None = None) 
         return blank if found else replace(blank, reason=unknown)
     case = Case(model, _layout(service, pool, accelerator, model), accelerator, max_length, spec.placement.pool)
     if not case.layout.memory_bytes:
-        reason = f"Pool {spec.placement.pool} does not say how much memory it has: set its memory, such as 8Gi."
+        reason = _unknown_memory(spec.placement.pool, is_cpu=is_cpu)
         return blank if found else replace(_with_figures(blank, service, case), kv_tokens=0, reason=reason)
     full = _with_figures(blank, service, case)
     if blank.fits is False:
@@ -236,6 +236,15 @@ def _sequences(service: LLMService, case: Case | None, *, is_cpu: bool) -> int:
         return UNKNOWN_SEQUENCES
     most = CPU_SEQUENCES if is_cpu else MOST_SEQUENCES[backend]
     return max(1, min(most, case.sequences))
+
+
+def _unknown_memory(pool: str, *, is_cpu: bool) -> str:
+    """Where to say how much memory there is."""
+    limit = ", or spec.template.resources.limits.memory" if is_cpu else ""
+    return (
+        f"Pool {pool} does not say how much memory it has: write fleet.pools.{pool}.memory, such as 8Gi, into the "
+        f"chart's values (pools.{pool}.memory in the file of `llmservice plan --fleet FILE`){limit}."
+    )
 
 
 def _unknown_place(service: LLMService, pool: Pool | None, fleet: FleetDefaults) -> str:

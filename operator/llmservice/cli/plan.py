@@ -25,6 +25,7 @@ from llmservice.cli.model_files import UnreadableModelError, read_model
 from llmservice.process.settings import StartupError, load_fleet
 
 BAR_WIDTH: Final = 60
+NOT_KNOWN: Final = "not known"
 _USES: Final = (
     # field of MemoryUse, in words, style
     ("weights", "weights", "blue"),
@@ -75,8 +76,13 @@ def _plan(document: Document, fleet: FleetDefaults, model: Model | None) -> Capa
 
 
 def as_dict(found: CapacityPlan) -> dict[str, Any]:
-    """The plan as JSON shows it: camelCase, bytes as numbers; fields that are not known are null or 0."""
+    """The plan as JSON shows it: camelCase, bytes as numbers; what is not known is null."""
     use = found.memory
+    modelled = bool(found.kv_bytes_per_token)  # else the model is not known
+
+    def fitted(value: Any) -> Any:
+        return value if modelled and use else None  # it follows from model and memory
+
     return {
         "fits": found.fits,
         "reason": found.reason,
@@ -85,26 +91,26 @@ def as_dict(found: CapacityPlan) -> dict[str, Any]:
         "accelerator": found.accelerator,
         "acceleratorsPerReplica": found.accelerators_per_replica,
         "weights": {
-            "bytes": found.weights_bytes,
-            "bytesPerAccelerator": use.weights if use else 0,
+            "bytes": found.weights_bytes if modelled else None,
+            "bytesPerAccelerator": use.weights if use else None,
             "quantization": found.quantization,
             "dtype": found.dtype,
         },
         "kvCache": {
             "dtype": found.kv_dtype,
-            "bytesPerToken": found.kv_bytes_per_token,
-            "bytesPerAccelerator": use.kv_cache if use else 0,
-            "tokens": found.kv_tokens,
-            "blocks": found.kv_blocks,
+            "bytesPerToken": found.kv_bytes_per_token if modelled else None,
+            "bytesPerAccelerator": use.kv_cache if use else None,
+            "tokens": fitted(found.kv_tokens),
+            "blocks": fitted(found.kv_blocks),
         },
         "memory": {_camel(name): size for name, size in asdict(use).items()} if use else None,
-        "usableBytes": found.usable_bytes,
-        "maxLength": found.max_length,
+        "usableBytes": fitted(found.usable_bytes),
+        "maxLength": found.max_length or None,
         "maxSequences": found.max_sequences,
-        "fittingSequences": {"length": found.planned_length, "sequences": found.fitting_sequences},
-        "sequencesByLength": [asdict(item) for item in found.sequences_by_length],
-        "instances": found.instances,
-        "reload": {"fits": found.reload_fits, "memoryPercent": found.reload_percent},
+        "fittingSequences": fitted({"length": found.planned_length, "sequences": found.fitting_sequences}),
+        "sequencesByLength": fitted([asdict(item) for item in found.sequences_by_length]),
+        "instances": fitted(found.instances),
+        "reload": fitted({"fits": found.reload_fits, "memoryPercent": found.reload_percent}),
         "gains": [
             {
                 "words": str(gain),
@@ -181,14 +187,17 @@ def _rows(found: CapacityPlan) -> list[tuple[str, str]]:
     if not found.kv_bytes_per_token:
         return [*rows, ("maxSequences", str(found.max_sequences))]
     lengths = ", ".join(f"{item.sequences} of {item.length:,}" for item in found.sequences_by_length)
-    reload = "fits" if found.reload_fits else f"needs memoryPercent {found.reload_percent} or less"
+    reload = f"needs memoryPercent {found.reload_percent} or less" if found.reload_percent else "does not fit"
+    token = f"{found.kv_bytes_per_token:,} bytes ({found.kv_dtype})"
+    fitting = f"{found.fitting_sequences} of {found.planned_length:,} tokens fit"
+    known = found.memory is not None
     rows += [
         ("Weights", f"{format_gib(found.weights_bytes)} in all, {found.quantization}, computed in {found.dtype}"),
-        ("KV cache", f"{found.kv_tokens:,} tokens of {found.kv_bytes_per_token:,} bytes ({found.kv_dtype})"),
-        ("Sequences at once", f"{lengths} tokens"),
-        ("maxSequences", f"{found.max_sequences} ({found.fitting_sequences} of {found.planned_length:,} tokens fit)"),
-        ("Engine instances", str(found.instances)),
-        ("Background reload", reload if found.reload_percent else "does not fit"),
+        ("KV cache", f"{found.kv_tokens:,} tokens of {token}" if known else f"{NOT_KNOWN}; a token takes {token}"),
+        ("Sequences at once", f"{lengths} tokens" if known else NOT_KNOWN),
+        ("maxSequences", f"{found.max_sequences} ({fitting if known else f'how many fit is {NOT_KNOWN}'})"),
+        ("Engine instances", str(found.instances) if known else NOT_KNOWN),
+        ("Background reload", ("fits" if found.reload_fits else reload) if known else NOT_KNOWN),
     ]
     return [*rows, ("Smallest pool", found.smallest_pool)] if found.smallest_pool else rows
 

@@ -144,7 +144,7 @@ def describe_source(source: ModelSource) -> str:
     if source.package:
         return source.package.name
     if source.pvc:
-        return f"{source.pvc.claim_name}:{source.pvc.path}"
+        return ":".join(filter(None, (source.pvc.claim_name, source.pvc.path)))
     if source.s3:
         return f"s3://{source.s3.bucket}/{source.s3.prefix}"
     if source.gcs:

@@ -113,7 +113,7 @@ def test_an_engine_is_not_split_over_mig_slices() -> None:
     ("repo", "pool", "said"),
     [
         ("example/unheard-of", "a100-80gb", "not in the model catalogue"),
-        ("meta-llama/Llama-3.2-1B", "bare-cpu", "set its memory"),
+        ("meta-llama/Llama-3.2-1B", "bare-cpu", "write fleet.pools.bare-cpu.memory"),
         ("meta-llama/Llama-3.2-1B", "odd", "not in the catalogue"),
         ("meta-llama/Llama-3.2-1B", "nowhere", "There is no pool"),
     ],

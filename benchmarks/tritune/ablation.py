@@ -4,29 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Final
 
-from benchmarks.tritune.days import Case, first_knobs
-from benchmarks.tritune.played import Played, play
+import numpy as np
+
+from benchmarks.tritune.cell import Cell, Numbers, Scope
+from benchmarks.tritune.played import play as run
+from benchmarks.tritune.questions import tokens
+from llmservice.tuning.simulator.faults import MissingScrapes
+from llmservice.tuning.simulator.load import RateSeries, load_of, renewal
 from llmservice.tuning.simulator.run import Tuner
 from llmservice.tuning.simulator.standins import days
+from llmservice.tuning.simulator.workloads import follow
 
 ROOM: Final = "llmservice.tuning"
 
 GUARDS: Final[Mapping[str, Mapping[str, object]]] = {
-    "all guards": {},
-    "no wait before fewer replicas": {"replicas.FEWER_SECONDS": 0.0, "replicas.FAR_FEWER_SECONDS": 0.0},
-    "no cooldown of replicas": {"replicas.LEAST_REPLICA_COOLDOWN": 0.0, "guard.LEAST_REPLICA_COOLDOWN": 0.0},
-    "no reversal lock": {"replicas.LOCK_COOLDOWNS": 0, "guard.LOCK_COOLDOWNS": 0},
-    "no consolidation check": {"replicas.CONSOLIDATED": 1e9, "replicas.CONSOLIDATED_FAR": 1e9},
-    "no margin of forecasts": {"forecast.FIRST_MARGIN": 1.0, "forecast.MOST_MARGIN": 1.0},
-    "no trend": {"forecast.STEEPEST": 0.0},
-    "no panic": {"propose.PANIC": 1e9, "propose.PANIC_QUEUE": 1e9},
-    "no headroom": {"propose.OBJECTIVE_SHARE": 1.0, "replicas.SPARE": 0.0},
-    "no veto when saturated": {"decide.SATURATED_KV": 1e9, "decide.SATURATED_WAITING": 1e9},
-    "unlimited steps": {"replicas.STEP_UP": 1e9, "replicas.STEP_DOWN": 1.0},
+    "": {},
+    "wait before fewer replicas": {"replicas.FEWER_SECONDS": 0.0, "replicas.FAR_FEWER_SECONDS": 0.0},
+    "cooldown of replicas": {"replicas.LEAST_REPLICA_COOLDOWN": 0.0, "guard.LEAST_REPLICA_COOLDOWN": 0.0},
+    "reversal lock": {"replicas.LOCK_COOLDOWNS": 0, "guard.LOCK_COOLDOWNS": 0},
+    "consolidation check": {"replicas.CONSOLIDATED": 1e9, "replicas.CONSOLIDATED_FAR": 1e9},
+    "margin of forecasts": {"forecast.FIRST_MARGIN": 1.0, "forecast.MOST_MARGIN": 1.0},
+    "trend": {"forecast.STEEPEST": 0.0},
+    "panic": {"propose.PANIC": 1e9, "propose.PANIC_QUEUE": 1e9},
+    "headroom": {"propose.OBJECTIVE_SHARE": 1.0, "replicas.SPARE": 0.0},
+    "veto when saturated": {"decide.SATURATED_KV": 1e9, "decide.SATURATED_WAITING": 1e9},
+    "limit of steps": {"replicas.STEP_UP": 1e9, "replicas.STEP_DOWN": 1.0},
 }
 """By name: constants of the tuner, and what takes them out."""
 
@@ -48,19 +53,38 @@ def without(changes: Mapping[str, object]) -> Iterator[None]:
             setattr(import_module(f"{ROOM}.{module}"), name, value)
 
 
-@dataclass(frozen=True)
-class Ablated:
+def cells(scope: Scope) -> Iterator[Cell]:
+    """Every guard taken out once."""
+    for seed in range(scope.few(3)):
+        for name in GUARDS:
+            yield from (Cell(seed, "ablation", load, f"without {name}" if name else "tuner") for load in LOADS)
+
+
+def play(scope: Scope, cell: Cell) -> Numbers:
     """One guard less."""
+    with without(GUARDS[cell.policy.removeprefix("without ") if cell.policy != "tuner" else ""]):
+        return LOADS[cell.variant](scope, cell.seed)
 
-    name: str
-    played: Played
+
+def _days(scope: Scope, seed: int) -> Numbers:
+    """A stand-in's days at a lead time of 180 s, judged from a quarter of a day on."""
+    series = days(seed + 1).part(0, 72 if scope.quick else 216)
+    question = tokens(follow(series, seed), lead=180.0, seed=seed)
+    first = question.first_knobs(4)
+    return run(question, Tuner(question.settings), first, start=21600.0).numbers
 
 
-def ablate(item: tuple[str, float, int]) -> Ablated:
-    """(guard, days, seed): a stand-in's days at a lead time of 180 s, judged from a quarter of a day on."""
-    name, length, seed = item
-    series = days(seed + 1).part(0, int(144 * length))
-    question = Case("stand-in", series, 180.0, seed).question()
-    with without(GUARDS[name]):
-        played = play(name, question, Tuner(question.settings), first_knobs(question), start=21600.0)
-    return Ablated(name, played)
+def _blip(scope: Scope, seed: int) -> Numbers:
+    """A steady load with missing scrapes, a wave around a replica's capacity, and a fall to nothing for two windows."""
+    _ = scope
+    random = np.random.default_rng([seed, 43])
+    moments = np.arange(0.0, 14400.0, 30.0)
+    rates = 20.0 * (1.0 + 0.25 * np.sin(2 * np.pi * moments / 1200.0))
+    rates[(moments >= 9000) & (moments < 9060)] = 0.0
+    load = load_of(renewal(RateSeries(rates, 30.0), random), 14400.0, random)
+    question = tokens(load, lead=180.0, seed=seed)
+    faults = MissingScrapes(3600.0, 10800.0)
+    return run(question, Tuner(question.settings), question.first_knobs(4), start=1800.0, faults=faults).numbers
+
+
+LOADS: Final = {"days": _days, "waves": _blip}

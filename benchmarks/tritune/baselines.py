@@ -10,10 +10,18 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Final
+
+import numpy as np
 
 from llmservice.api.knobs import Knobs
 from llmservice.tuning.measured import Signals
-from llmservice.tuning.settings import Metric, Objective
+from llmservice.tuning.settings import Objective
+from llmservice.tuning.simulator.kinds import BatchKind, Kind
+
+PROMPT: Final = 1155.0
+ANSWER: Final = 211.0
+"""Tokens that profiles are made with."""
 
 Desire = Callable[[Signals, int], float | None]
 """From signals and replicas that are ready to replicas wanted, before rounding; None where the metric is missing."""
@@ -168,6 +176,26 @@ class Planner:
         return signals.knobs.model_copy(update={"replicas": min(max(1, wanted), self.max_replicas)})
 
 
+def profile(kind: Kind) -> Callable[[float], float]:
+    """Mean seconds per output token (per request, where batches run to completion) at a rate of one replica.
+
+    The fixed point of the engine's own step times: a batch is what came during the one before; where tokens are
+    generated, every prompt holds them up: step / (1 - rate * prompt time), with as many sequences as that makes.
+    """
+    if isinstance(kind, BatchKind):
+        return lambda rate: 1.5 * kind.overhead / max(0.1, 1.0 - rate * kind.per_request)
+    sizes, steps = np.array(kind.sizes), np.array([row[1] for row in kind.steps])
+    prompt = float(np.interp(PROMPT, kind.prompts, kind.prompt_seconds))
+
+    def seconds(rate: float) -> float:
+        step = float(steps[0])
+        for _ in range(50):
+            step = float(np.interp(rate * ANSWER * step, sizes, steps)) / max(0.2, 1.0 - rate * prompt)
+        return step
+
+    return seconds
+
+
 @dataclass
 class AdditiveIncrease:
     """B8: Clipper's AIMD, on the delay: a little more while the objective holds, 10 % less when it does not."""
@@ -206,8 +234,7 @@ class HillClimb:
     def look(self, signals: Signals, now: float) -> Knobs:
         """One trial's end, and the next one's beginning."""
         _ = now
-        seen = signals.per_output_token if self.objective.metric is Metric.PER_OUTPUT_TOKEN else signals.latency
-        p99 = seen.p99.known
+        p99 = signals.of(self.objective.metric).p99.known
         if p99 is None:
             return signals.knobs
         score = self._score(p99, signals.knobs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.tritune import simpy_batcher
+from benchmarks.tritune.cell import Cell, Numbers, Scope
 from llmservice.api.knobs import Knobs
 from llmservice.tuning.simulator.kinds import LLAMA_8B_A100, BatchKind
 from llmservice.tuning.simulator.load import Tokens, load_of, poisson
@@ -26,8 +28,38 @@ POINTS: Final = tuple(
     for load in (0.3, 0.45, 0.6, 0.75, 0.9)
 )
 """(a, c, rho): 15 points of Inoue's bound."""
+REFERENCE: Final = Path(__file__).with_name("aiconfigurator.csv")
+SAFE_SHARE: Final = 0.7
+"""Of the highest rate of NVIDIA's model, up to which both must agree."""
 UNBOUNDED: Final = 4096
 DELAYS: Final = (0.0, 0.010, 0.020)
+
+
+def cells(scope: Scope) -> Iterator[Cell]:
+    """The three checks, once."""
+    _ = scope
+    yield from (Cell(0, "simulator", check, "") for check in ("inoue", "simpy", "a100"))
+
+
+def play(scope: Scope, cell: Cell) -> Numbers:
+    """One check."""
+    if cell.variant == "inoue":
+        ratios = [inoue(*point, 400.0 if scope.quick else 3000.0) for point in POINTS]
+        return {"lowest": min(ratios), "highest": max(ratios)}
+    if cell.variant == "simpy":
+        settings = [(rate, delay, count) for rate in (60.0, 300.0, 700.0) for delay in DELAYS[::2] for count in (1, 2)]
+        found = [twice(*setting, 100.0 if scope.quick else 600.0) for setting in settings]
+        return {
+            "mean": 100 * max(abs(one.mean) for one in found),
+            "p99": 100 * max(abs(one.p99) for one in found),
+            "batch": 100 * max(abs(one.batch) for one in found),
+        }
+    points = [steady(rate, theirs) for rate, theirs in reference(REFERENCE)]
+    most = SAFE_SHARE * max(one.rate for one in points)
+    return {
+        "difference": 100 * max(abs(one.difference) for one in points if one.rate <= most),
+        "beyond_lowest": 100 * min(one.difference for one in points if one.rate > most),
+    }
 
 
 def rows(

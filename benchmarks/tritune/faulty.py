@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
+from benchmarks.tritune.cell import Cell, Numbers, Scope
 from benchmarks.tritune.questions import CHAT, TENTH, TENTH_NORMAL, dynamic, tokens
 from llmservice.tuning.simulator.faults import (
     Between,
@@ -24,13 +25,14 @@ from llmservice.tuning.simulator.faults import (
 )
 from llmservice.tuning.simulator.load import Load, RateSeries, load_of, renewal
 from llmservice.tuning.simulator.question import Question
-from llmservice.tuning.simulator.run import Event, Run, Tuner, simulate
+from llmservice.tuning.simulator.run import Event, Tuner, simulate
 from llmservice.tuning.simulator.sensors import Faults
 
 BEGIN: Final = 5400.0
 END: Final = 7200.0
 SECONDS: Final = 10800.0
 WINDOW: Final = 30.0
+STEADY: Final = 4
 
 
 @dataclass(frozen=True)
@@ -76,22 +78,26 @@ FAULTS: Final = (
 )
 
 
-@dataclass(frozen=True)
-class Faulted:
-    """What happened while it lasted, and after."""
-
-    name: str
-    measuring: bool
-    scale_downs: int
-    reloads: int
-    windows_to_recover: int
-    """From the end of the fault until p99 stays within the objective, beyond a cold start where one is needed."""
-    dropped: int
-    run: Run
+def cells(scope: Scope) -> Iterator[Cell]:
+    """Every fault on both kinds."""
+    for seed in range(scope.seeds):
+        for fault in FAULTS:
+            yield from (Cell(seed, "W8", f"{fault.name} {kind}", "tuner") for kind in ("A", "B"))
 
 
-def faulted(fault: Fault, seed: int, *, continuous: bool = False) -> Faulted:
-    """Plays it on three replicas' worth of load."""
+def play(scope: Scope, cell: Cell) -> Numbers:
+    """One fault."""
+    _ = scope
+    name, kind = cell.variant.rsplit(" ", 1)
+    return faulted(next(one for one in FAULTS if one.name == name), cell.seed, continuous=kind == "B")
+
+
+def faulted(fault: Fault, seed: int, *, continuous: bool = False) -> Numbers:
+    """Plays it on three replicas' worth of load: what happened while it lasted, and after.
+
+    Windows to recover are from the end of the fault until p99 is within the objective for `STEADY` windows in a row,
+    beyond a cold start where one is needed. A window without requests is none of them.
+    """
     random = np.random.default_rng([seed, 25])
     base = 15.0 if continuous else 1.9 * TENTH.capacity
     before, during, after = fault.factors
@@ -117,20 +123,21 @@ def faulted(fault: Fault, seed: int, *, continuous: bool = False) -> Faulted:
     begin, end = (faults.start, min(fault.end, faults.end)) if isinstance(faults, Between) else (BEGIN, fault.end)
     acted = [(at, decision) for at, _, decision in controller.decisions if begin < at <= end + WINDOW]
     actions = [action for _, decision in acted for action in decision.actions]
-    slow = [
-        window.end
+    looks = [
+        (window.end, all(p99 <= one.seconds for p99, one in zip(window.p99, question.objectives, strict=True)))
         for window in run.windows
         if window.end > end + WINDOW
-        and any(not p99 <= one.seconds for p99, one in zip(window.p99, question.objectives, strict=True))
     ]
-    lead = 0.0 if fault.measuring else question.times.cold_start * 1.2
-    late = max(0.0, slow[-1] - end - lead) if slow else 0.0
-    return Faulted(
-        name=fault.name,
-        measuring=fault.measuring,
-        scale_downs=sum(action.knob.value == "replicas" and action.new < action.old for action in actions),
-        reloads=sum(action.knob.value == "maxQueueDelay" for action in actions),
-        windows_to_recover=int(np.ceil(late / WINDOW)),
-        dropped=run.tally.dropped_by_scaling,
-        run=run,
+    again = next(
+        (at for place, (at, _) in enumerate(looks) if all(well for _, well in looks[place : place + STEADY])), SECONDS
     )
+    lead = 0.0 if fault.measuring else question.times.cold_start * 1.2
+    late = max(0.0, again - 2 * WINDOW - end - lead)
+    return {
+        "measuring": float(fault.measuring),
+        "scale_downs": sum(action.knob.value == "replicas" and action.new < action.old for action in actions),
+        "reloads": sum(action.knob.value == "maxQueueDelay" for action in actions),
+        "windows_to_recover": int(np.ceil(late / WINDOW)),
+        "dropped": run.tally.dropped_by_scaling,
+        "met": 100 * run.judge.attainment(1800.0),
+    }

@@ -6,12 +6,14 @@ keeps what makes more reversals, then more changes: the best of many tries is wh
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.tritune.cell import Cell, Numbers, Scope
 from benchmarks.tritune.played import reversals
 from benchmarks.tritune.questions import CHAT, tokens
 from llmservice.tuning.simulator.load import RateSeries, load_of, renewal
@@ -32,6 +34,20 @@ class Attack:
     rates: Floats
     reversals: int
     changes: int
+
+
+TRIES: Final = 40
+
+
+def cells(scope: Scope) -> Iterator[Cell]:
+    """One search a seed."""
+    yield from (Cell(seed, "adversary", "", "tuner") for seed in range(scope.few(6)))
+
+
+def play(scope: Scope, cell: Cell) -> Numbers:
+    """One search."""
+    worst = search(6 if scope.quick else TRIES, cell.seed)
+    return {"reversals": worst.reversals, "changes": worst.changes, "rates": [round(one, 2) for one in worst.rates]}
 
 
 def attack(rates: Floats, seed: int, lead: float) -> Attack:

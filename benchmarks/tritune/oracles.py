@@ -6,6 +6,7 @@ reaches, and pays each cold start: nobody who asks for replicas a lead time ahea
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,25 +17,29 @@ from llmservice.api.knobs import Knobs
 from llmservice.tuning.measured import Signals
 from llmservice.tuning.settings import Objective
 from llmservice.tuning.simulator.kinds import Kind
-from llmservice.tuning.simulator.load import Load, RateSeries, Tokens, load_of, renewal
+from llmservice.tuning.simulator.load import Load, Tokens, load_of, poisson
 from llmservice.tuning.simulator.outcome import MINUTE, Judge
 from llmservice.tuning.simulator.plant import Plant
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-TRIAL_SECONDS = 900.0
+TRIAL_SECONDS = 600.0
+TRIAL_REPLICAS = 4
+LEAST_RATE = 0.02
+"""Requests/s of one replica from which on a capacity is looked for."""
 
 
 @dataclass(frozen=True)
 class Capacity:
-    """Most requests/s of 1, 2, … replicas within the objectives; `rates[i]` is of `i + 1`."""
+    """Most requests/s of one replica within the objectives. Requests are dealt at random, so n take n times as many."""
 
-    rates: tuple[float, ...]
+    each: float
+    most: int
 
     def needed(self, rate: float) -> int:
         """The fewest replicas for `rate`; the most there are where none suffices."""
-        return min(int(np.searchsorted(self.rates, rate)) + 1, len(self.rates))
+        return max(1, min(self.most, math.ceil(rate / self.each - 1e-9)))
 
 
 def met(kind: Kind, load: Load, objectives: Sequence[Objective], knobs: Knobs) -> float:
@@ -53,28 +58,32 @@ def capacity(
     kind: Kind,
     objectives: Sequence[Objective],
     knobs: Knobs,
-    most: int,
-    start: float,
     tokens: Tokens | None = None,
-    cv: float = 1.0,
+    *,
+    seconds: float = TRIAL_SECONDS,
     share: float = 0.99,
-) -> Capacity:
-    """By bisection on simulated replicas in steady state, to 2 %. `start` is a rate that one replica can take."""
-    rates: list[float] = []
-    for count in range(1, most + 1):
-        low = rates[-1] + 0.5 * rates[0] if rates else 0.2 * start
-        high = (rates[-1] + 1.6 * rates[0]) if rates else 4 * start
-        while high - low > 0.02 * low:
-            rate = 0.5 * (low + high)
-            random = np.random.default_rng([count, 11])
-            times = renewal(RateSeries(np.full(15, rate), TRIAL_SECONDS / 15), random, cv)
-            load = load_of(times, TRIAL_SECONDS, random, tokens)
-            if met(kind, load, objectives, knobs.model_copy(update={"replicas": count})) >= share:
-                low = rate
-            else:
-                high = rate
-        rates.append(low)
-    return Capacity(tuple(rates))
+) -> float:
+    """Most requests/s of one replica in steady state, to 3 %: by doubling, then bisection, of replicas side by side.
+
+    Raises ValueError where not even `LEAST_RATE` meets the objectives.
+    """
+    several = knobs.model_copy(update={"replicas": TRIAL_REPLICAS})
+
+    def holds(rate: float) -> bool:
+        random = np.random.default_rng(11)
+        load = load_of(poisson(TRIAL_REPLICAS * rate, seconds, random), seconds, random, tokens)
+        return met(kind, load, objectives, several) >= share
+
+    low = LEAST_RATE
+    if not holds(low):
+        raise ValueError(f"{low:g} requests/s already miss the objectives")
+    while holds(2 * low):
+        low *= 2
+    high = 2 * low
+    while high - low > 0.03 * low:
+        rate = 0.5 * (low + high)
+        low, high = (rate, high) if holds(rate) else (low, rate)
+    return low
 
 
 def needs(load: Load, table: Capacity, margin: float) -> Ints:
@@ -103,4 +112,4 @@ class LeadTimeOracle:
         last = int((now + self.lead * (1 + self.spread) + self.period) / MINUTE) + 1
         coming = self.needed[first:last]
         count = int(coming.max()) if len(coming) else signals.knobs.replicas
-        return signals.knobs.model_copy(update={"replicas": count})
+        return signals.knobs.model_copy(update={"replicas": max(1, count)})

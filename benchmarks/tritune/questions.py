@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +36,7 @@ def dynamic(
     kind: BatchKind = DYNAMIC,
     lead: float = 180.0,
     most: int = 8,
+    least: int = 1,
     seed: int = 0,
 ) -> Question:
     """A question about kind A."""
@@ -45,6 +45,7 @@ def dynamic(
         load,
         objectives,
         max_replicas=most,
+        min_replicas=least,
         max_delay=objectives[0].seconds / 4,
         times=PlantTimes(cold_start=lead),
         seed=seed,
@@ -70,8 +71,3 @@ def rate_series(traces: Path | None, seed: int = 0) -> dict[str, RateSeries]:
         if isinstance(series, RateSeries):
             found[column.removeprefix("language_")] = mend(series)
     return found
-
-
-def with_lead(question: Question, lead: float) -> Question:
-    """The same question with another cold start."""
-    return replace(question, times=replace(question.times, cold_start=lead))

@@ -57,15 +57,31 @@ class Setting:
     delay: float
 
 
-@lru_cache(maxsize=64)
 def surface(
     service_time: ServiceTime, largest: int, gains: tuple[float, ...], settings: tuple[Setting, ...]
 ) -> tuple[Row, ...]:
     """Latencies of every setting over load, one `Row` each, under Poisson arrivals.
 
     `gains[k - 1]` is what k busy instances do together in units of one. Deterministic: the same seed for every call, so
-    that settings differ by what they do and not by their arrivals.
+    that settings differ by what they do and not by their arrivals. What was simulated lately is not simulated again.
     """
+    known = _known(service_time, largest, gains)
+    missing = tuple(one for one in settings if one not in known)
+    if missing:
+        known |= zip(missing, _simulated(service_time, largest, gains, missing), strict=True)
+    return tuple(known[one] for one in settings)
+
+
+@lru_cache(maxsize=32)
+def _known(service_time: ServiceTime, largest: int, gains: tuple[float, ...]) -> dict[Setting, Row]:
+    """The rows of one engine so far."""
+    _ = service_time, largest, gains
+    return {}
+
+
+def _simulated(
+    service_time: ServiceTime, largest: int, gains: tuple[float, ...], settings: tuple[Setting, ...]
+) -> tuple[Row, ...]:
     table = service_time.table(largest)
     capacity = np.array([_gain(gains, one.instances) * service_time.throughput(largest) for one in settings])
     rates = capacity[:, None] * np.array(LOADS)[None, :]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from llmservice.tuning import closed_form
@@ -23,7 +24,8 @@ OUTPUT_SPREAD: Final = {0.5: 0.85, 0.9: 1.9, 0.99: 3.4}
 """Quantiles of output lengths over their mean (log-normal with σ = 0.6), where nothing better is known."""
 FIRST_TOKEN_SPREAD: Final = {0.5: 0.7, 0.9: 1.35, 0.99: 2.0}
 """Quantiles of the time to the first token over 1.35 · t*; see `closed_form.tail_latency`."""
-SEARCH_STEPS: Final = 40
+SEARCH_TOLERANCE: Final = 1e-4
+"""Of the rate that saturates, to which the largest rate is looked for."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class ContinuousModel:
     kv_tokens: float = 0.0
     instances: int = 1
 
-    @property
+    @cached_property
     def most_sequences(self) -> float:
         """Sequences of one instance that batch limit and cache allow."""
         if self.kv_tokens <= 0:
@@ -112,7 +114,8 @@ class ContinuousModel:
         low = 0.0
         if not self.quantile(metric, 1e-6, quantile, slots) <= seconds:
             return 0.0
-        for _ in range(SEARCH_STEPS):
+        tolerance = SEARCH_TOLERANCE * high
+        while high - low > tolerance:
             middle = 0.5 * (low + high)
             if self.quantile(metric, middle, quantile, slots) <= seconds:
                 low = middle

@@ -15,7 +15,7 @@ from llmservice.tuning import account, blind, verify
 from llmservice.tuning.decision import Action, Decision, Knob, Outcome, sentence
 from llmservice.tuning.guard import free_at, repaired
 from llmservice.tuning.interruption import interrupted
-from llmservice.tuning.knob_moves import Step, next_step, ordered
+from llmservice.tuning.knob_moves import Step, in_place_first, next_step, ordered
 from llmservice.tuning.learnt import lead_of, learn
 from llmservice.tuning.measured import Signals, UnderWay
 from llmservice.tuning.model import candidate_of, model_of
@@ -125,7 +125,10 @@ def _modelled(one: Pass, performance: Performance, frozen: str) -> tuple[Decisio
         step = next_step(one.settings, one.state, performance, proposal, one.now, one.lead, one.signals.turn)
     more = Action(Knob.REPLICAS, supply, wanted.replicas, wanted.reason)
     if wanted.replicas > supply and not _in_place_will_do(one, proposal, step):
-        return _ordered(one, proposal, (more,), wanted.reason)
+        rushed: tuple[Action, ...] = ()
+        if not frozen and one.state.trial is None:
+            rushed = in_place_first(one.state, performance, proposal, one.now, one.signals.turn)
+        return _ordered(one, proposal, (more, *rushed), wanted.reason)
     if frozen:
         return _hold(one, proposal, f"Knobs stay: {frozen}.", wanted.not_before)
     if one.state.trial is not None:
@@ -145,10 +148,9 @@ def _modelled(one: Pass, performance: Performance, frozen: str) -> tuple[Decisio
 
 def _in_place_will_do(one: Pass, proposal: Proposal, step: Step) -> bool:
     """Whether a change in place, which is faster than any replica, spares those that the present setting needs."""
-    overloaded = proposal.rate > proposal.here.capacity * max(1, one.signals.replicas.ready)
     return (
         step.action is not None
-        and not overloaded
+        and not proposal.overloaded
         and not proposal.best.capped
         and proposal.best.replicas <= one.signals.knobs.replicas
     )

@@ -125,7 +125,8 @@ def free_at(guard: Guard, knob: Knob, lead: float) -> float:
 def goes_back(guard: Guard, knob: Knob, new: float, now: float, lead: float) -> bool:
     """Whether moving `knob` to `new` would undo its last change before that had `LOCK_COOLDOWNS` to prove itself."""
     last = last_change(guard, knob)
-    if last is None or now >= last.at + LOCK_COOLDOWNS * cooldown(knob, lead):
+    locked = LOCK_COOLDOWNS * max(cooldown(knob, lead), LEAST_REPLICA_COOLDOWN)
+    if last is None or now >= last.at + locked:
         return False
     return (last.new - last.old) * (new - last.new) < 0
 

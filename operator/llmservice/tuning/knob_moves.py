@@ -24,6 +24,8 @@ SHARED: Final = frozenset({Knob.DELAY, Knob.INSTANCES})
 """Knobs whose changes count against the budget of all services of one operator."""
 LEAST_WINDOWS: Final = 4
 """Before anything but replicas moves."""
+LEAST_RUSHED_GAIN: Final = 0.05
+"""Of what saturates a replica, that is worth an instance in a hurry."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,32 @@ def next_step(
     if waits:
         return Step(reason=f"{words}, once its cooldown is over", not_before=min(waits))
     return Step(reason=f"{words}, but it was left a short time ago")
+
+
+def in_place_first(
+    state: State, performance: Performance, proposal: Proposal, now: float, turn: Turn = AT_ONCE
+) -> tuple[Action, ...]:
+    """The instances to add at once, while replicas that a panic asks for start: those together do most.
+
+    An instance is there in seconds and a replica in minutes, and what piles up on a replica until then nobody else
+    can serve. The budget of all services holds here too.
+    """
+    here = proposal.here.candidate
+    if proposal.need.panic <= 0 or not proposal.overloaded or _unsure(state):
+        return ()
+    if now < max(state.guard.frozen_until, turn.free_at):
+        return ()
+    choices = [
+        one
+        for one in performance.candidates()
+        if one.delay == here.delay and one.slots == here.slots and not is_banned(state.guard, one)
+    ]
+    most = max(choices, key=performance.saturation, default=here)
+    old, new = performance.saturation(here), performance.saturation(most)
+    if most.instances <= here.instances or new <= old * (1.0 + LEAST_RUSHED_GAIN):
+        return ()
+    words = f"until more replicas serve, one takes at most {new:.3g} instead of {old:.3g} requests/s"
+    return (Action(Knob.INSTANCES, here.instances, most.instances, words),)
 
 
 def _unsure(state: State) -> str:
@@ -165,9 +193,10 @@ def between(old: Candidate, new: Candidate, reason: str, scope: Scope) -> tuple[
 def _tries_first(settings: Settings, signals: Signals, actions: tuple[Action, ...], reason: str) -> tuple[str, str]:
     """The replica that tries `actions` first, empty for none, and the reason with why there is none.
 
-    One does where there are three, and the change is none that undoes or goes on with another.
+    One does where there are three, and the change is none that undoes or goes on with another, or goes with replicas,
+    which are for those who have no time.
     """
-    trying = any(one.knob is not Knob.REPLICAS for one in actions) and all(one.scope is Scope.ALL for one in actions)
+    trying = all(one.knob is not Knob.REPLICAS and one.scope is Scope.ALL for one in actions)
     if not settings.canary or not trying:
         return "", reason
     ready = signals.replicas.ready

@@ -42,6 +42,11 @@ class Proposal:
     headroom: float
 
     @property
+    def overloaded(self) -> bool:
+        """Whether more comes than the replicas that serve hold objectives for."""
+        return self.headroom < 0.0
+
+    @property
     def moves(self) -> bool:
         """Whether another setting is worth its change."""
         return self.best.candidate != self.here.candidate

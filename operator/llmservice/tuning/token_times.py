@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -66,6 +67,7 @@ def learn_tokens(memory: TokenSums, steps: Sequence[Steps], prompt_tokens: float
     )
 
 
+@lru_cache(maxsize=64)
 def token_times_of(memory: TokenSums) -> TokenTimes | None:
     """α, β and γ, none negative; None until enough steps were counted."""
     if memory.steps < LEAST_STEPS:

@@ -16,6 +16,9 @@ WARM_UP: Final = 15.0
 BACKLOG: Final = 0.125
 """Of a window's arrivals, waiting at its end: more than batches that form."""
 LEAST_BACKLOG: Final = 16.0
+DRAINED: Final = 2.0
+"""A window whose requests took so many times as long as what is inside explains (Little's law) served a queue that is
+gone: its latencies are of that queue."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +39,17 @@ def judge(signals: Signals) -> Trust:
 
 
 def steady(signals: Signals) -> bool:
-    """Whether latencies are of these knobs: every replica serves, and no queue is left of what was before."""
-    queue = signals.queue_depth.known_or(0.0)
-    backlog = BACKLOG * signals.arrivals.known_or(0.0) * signals.window_seconds
-    return 0 < signals.replicas.ready == signals.knobs.replicas and queue <= max(LEAST_BACKLOG, backlog)
+    """Whether latencies are of these knobs: every replica serves, and no queue is left of what was before, or was."""
+    ready = signals.replicas.ready
+    if not 0 < ready == signals.knobs.replicas:
+        return False
+    queue, rate = signals.queue_depth.known_or(0.0), signals.arrivals.known_or(0.0)
+    if queue > max(LEAST_BACKLOG, BACKLOG * rate * signals.window_seconds):
+        return False
+    latency, running = signals.latency.mean.known, signals.running.known
+    if latency is None or running is None:
+        return True
+    return rate * latency <= DRAINED * (queue + running + LEAST_BACKLOG * ready)
 
 
 def _distrust(signals: Signals, expected: int, fresh: int) -> str:

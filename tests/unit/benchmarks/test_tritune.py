@@ -7,15 +7,22 @@ import pytest
 
 from benchmarks.tritune.baselines import HorizontalAutoscaler, KnativeAutoscaler, SaturationAutoscaler, pending
 from benchmarks.tritune.flapping import KNOTS, SPACING, STEEPEST, _random
-from benchmarks.tritune.oracles import Capacity, LeadTimeOracle, clairvoyant_hours, needs
+from benchmarks.tritune.oracles import Capacity, LeadTimeOracle, capacity, clairvoyant_hours, needs
 from benchmarks.tritune.played import reversals
 from benchmarks.tritune.simpy_batcher import simulate
 from benchmarks.tritune.statistics import interval
 from llmservice.api.knobs import Knobs
 from llmservice.tuning.measured import Measured, Replicas, Signals
+from llmservice.tuning.settings import Metric, Objective
+from llmservice.tuning.simulator.kinds import BatchKind
 from llmservice.tuning.simulator.load import Load
 
 pytestmark = pytest.mark.unit
+
+
+@pytest.fixture(autouse=True)
+def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("llmservice.tuning.simulator.plant.available", lambda: False)
 
 
 def seen(replicas: int, **measured: float) -> Signals:
@@ -61,9 +68,18 @@ def test_reversals() -> None:
 def test_needs_are_of_the_requests_that_came() -> None:
     times = np.concatenate((np.linspace(0, 59, 60), np.linspace(60, 119, 600)))
     load = Load(times, times, times, 120.0)
-    table = Capacity((2.0, 4.0, 6.0, 11.0))
+    table = Capacity(each=2.5, most=6)
     assert needs(load, table, 1.0).tolist() == [1, 4]
+    assert needs(load, table, 2.0).tolist() == [1, 6]
     assert clairvoyant_hours(needs(load, table, 1.0)) == pytest.approx(5 / 60)
+
+
+def test_a_capacity_is_what_the_objectives_allow() -> None:
+    kind = BatchKind(overhead=0.1, per_request=0.01, jitter=0.0)
+    found = capacity(kind, (Objective(Metric.LATENCY, 0.99, 1.1),), Knobs(), seconds=60.0)
+    assert 50 < found < kind.capacity
+    with pytest.raises(ValueError, match="already miss"):
+        capacity(kind, (Objective(Metric.LATENCY, 0.99, 0.1),), Knobs(), seconds=60.0)
 
 
 def test_the_lead_time_oracle_asks_before_it_is_needed() -> None:

@@ -192,6 +192,6 @@ def test_a_change_on_all_that_hurts_is_undone() -> None:
     while not service.moves:
         service.serve(240.0)
     slow = Quantiles(mean=Measured.of(0.5, samples=7000))
-    service.serve(240.0, 4, latency=slow)
+    service.serve(240.0, 4, latency=slow, running=Measured.of(120.0))
     assert service.moves[:2] == [("maxQueueDelay", 0.0, 0.022), ("maxQueueDelay", 0.022, 0.0)]
     assert service.state.guard.banned[0].delay == pytest.approx(0.022)

@@ -26,6 +26,7 @@ class Question:
     load: Load
     objectives: tuple[Objective, ...]
     max_replicas: int = 16
+    min_replicas: int = 1
     max_delay: float = 0.05
     times: PlantTimes = field(default_factory=PlantTimes)
     seed: int = 0
@@ -39,7 +40,12 @@ class Question:
             mode=TuningMode.AUTO,
             batching=BatchingMode.DYNAMIC if batches else BatchingMode.CONTINUOUS,
             objectives=self.objectives,
-            bounds=Bounds(max_delay=self.max_delay, max_instances=instances, max_replicas=self.max_replicas),
+            bounds=Bounds(
+                max_delay=self.max_delay,
+                max_instances=instances,
+                min_replicas=self.min_replicas,
+                max_replicas=self.max_replicas,
+            ),
             limits=limits_of(self.kind),
             costs=Costs(self.times.cold_start, self.times.instance_start),
             canary=False,

@@ -16,7 +16,7 @@ from llmservice.tuning.measured import Signals
 from llmservice.tuning.settings import Objective, Settings
 from llmservice.tuning.simulator.kinds import Kind
 from llmservice.tuning.simulator.load import Load
-from llmservice.tuning.simulator.outcome import Judge, latencies
+from llmservice.tuning.simulator.outcome import MINUTE, Judge, latencies
 from llmservice.tuning.simulator.plant import Plant, PlantTimes, Tally
 from llmservice.tuning.simulator.replica import ARRIVAL
 from llmservice.tuning.simulator.sensors import SCRAPE, Faults, Sensors
@@ -118,16 +118,17 @@ def simulate(
     faults: Faults | None = None,
     events: Sequence[tuple[float, Event]] = (),
     record: bool = True,
-    scrape: float = SCRAPE,
+    sensing: bool = True,
     jit: bool | None = None,
 ) -> Run:
     """Plays `load` on replicas of `kind` under `controller`, from `knobs` on. `events` happen to the plant when due.
 
-    The same arguments give the same run. `scrape` may be longer for controllers that do not look at signals. `record`
-    keeps a `Window` for each look, which long runs can do without.
+    The same arguments give the same run. Without `sensing` nothing is scraped and the signals are empty, for
+    controllers that do not look at them. `record` keeps a `Window` for each look, which long runs can do without.
     """
     plant = Plant(kind, knobs, load, times=times, seed=seed, jit=jit)
-    sensors = Sensors(plant, faults or Faults())
+    sensors = Sensors(plant, faults or Faults(), blind=not sensing)
+    scrape = SCRAPE if sensing else MINUTE
     judge = Judge(objectives, load.seconds, plant.jit)
     windows: list[Window] = []
     pending = sorted(events, key=lambda event: event[0])

@@ -97,6 +97,8 @@ class Sensors:
 
     plant: Plant
     faults: Faults = field(default_factory=Faults)
+    blind: bool = False
+    """Nothing is scraped."""
     _counters: dict[str, Counters] = field(default_factory=dict)
     _seen: dict[str, list[Sample]] = field(default_factory=dict)
     """By pod: the last sample of the window before, then this window's."""
@@ -108,6 +110,9 @@ class Sensors:
         """Reads every replica's counters now."""
         now = self.plant.clock
         for one in self.plant.replicas:
+            if self.blind:
+                one.fresh.clear()
+                continue
             counters = self._counters.setdefault(one.name, Counters())
             for rows in one.fresh:
                 counters.add(rows, one.jit)
@@ -125,6 +130,8 @@ class Sensors:
         """The signals since the last call, which begins a new window."""
         now = self.plant.clock
         ready = self.plant.ready()
+        if self.blind:
+            return Signals(SCRAPE, self.plant.knobs_in_force(), Replicas(ready=len(ready)))
         names = {one.name for one in ready}
         pods = tuple(self._pod(one, now) for one in ready)
         parts = [part for one in ready if (part := self._part(one.name, now)) is not None]

@@ -1,4 +1,4 @@
-"""W1's oracle: every setting of delay, instances and replicas, each simulated on the load it is asked about."""
+"""Exhaustive search: every setting of delay, instances and replicas, each simulated on the load it is asked about."""
 
 from __future__ import annotations
 

@@ -1,0 +1,194 @@
+"""The table: figures with goals and intervals, and every load with everybody side by side, as Markdown and JSON."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from benchmarks.figures import ROOT, machine, quick
+from benchmarks.tritune.cell import Cell
+from benchmarks.tritune.figures_wanted import Picked, Results, Wanted, against, wanted
+from benchmarks.tritune.policies import POLICIES
+from benchmarks.tritune.statistics import interval
+
+TITLES: Final = {
+    "W2": "Steps: half, twice, half the load; kind A, cold start 180 s",
+    "W3": "Bursts of 5 s with four times the rate; kind A, cold start 180 s",
+    "W4": "Conversation, Azure 2023; kind B, judged on the second half",
+    "W5": "Code completion; kind B, judged on the second half",
+    "W6": "Long context; kind B, judged on the second half",
+    "W7": "Fourteen days; kind B, judged on the second week",
+}
+COLUMNS: Final = (
+    "",
+    "seeds",
+    "hours ÷ O2",
+    "met %",
+    "violated minutes %",
+    "replica changes/day",
+    "reversals",
+    "reloads/day",
+    "dropped",
+)
+DOCS: Final = ROOT / "docs" / "tritune.md"
+BEGIN, END = "<!-- begin: written by `make bench-tritune` -->", "<!-- end -->"
+
+
+def write(results: Results, planned: Sequence[Cell], folder: Path, *, into_docs: bool) -> list[Wanted]:
+    """Writes `tritune.json` and `tritune.md` to `folder`, and, where asked, the latter's text into the docs page."""
+    folder.mkdir(parents=True, exist_ok=True)
+    figures = wanted(results)
+    text = markdown(results, planned, figures)
+    (folder / "tritune.md").write_text(f"# TRITUNE\n\n{text}")
+    content = {
+        "benchmark": "tritune",
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "quick": quick(),
+        "machine": machine(),
+        "cells": len(planned),
+        "played": sum(cell in results for cell in planned),
+        "figures": [figure_json(one) for one in figures],
+        "loads": [row_json(results, load, policy) for load, policy in _rows(results)],
+    }
+    (folder / "tritune.json").write_text(json.dumps(content, indent=2) + "\n")
+    if into_docs:
+        DOCS.write_text(between(DOCS.read_text(), text))
+    return figures
+
+
+def between(page: str, text: str) -> str:
+    """The page with `text` between its marks. Raises ValueError for a page without them."""
+    head, begin, rest = page.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the page lacks {BEGIN!r} or {END!r}")
+    return f"{head}{BEGIN}\n\n{text.strip()}\n\n{END}{tail}"
+
+
+def markdown(results: Results, planned: Sequence[Cell], figures: Sequence[Wanted]) -> str:
+    """All tables."""
+    done = sum(cell in results for cell in planned)
+    parts = [f"{done} of {len(planned)} runs. Means over seeds with 95 % bootstrap intervals.", _figures(figures)]
+    parts += [*(_load(results, load) for load in _loads(results)), _faults(results), _ablation(results)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _figures(figures: Iterable[Wanted]) -> str:
+    rows = []
+    for one in figures:
+        sign = "≤" if one.better == "lower" else "≥"
+        goal = "" if one.goal is None else f"{sign} {one.goal:g}"
+        verdict = "" if one.ok is None else "ok" if one.ok else "**short**"
+        how = "" if one.reduced == "mean" else one.reduced
+        rows.append((f"`{one.name}`", one.words, one.unit, how, goal, verdict, one.seeds or ""))
+    return "## Figures\n\n" + table(("figure", "value", "unit", "of all", "goal", "", "seeds"), rows)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A Markdown table; its first column to the left, the others to the right."""
+    lines = [f"| {' | '.join(columns)} |", f"|---|{'---:|' * (len(columns) - 1)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(str(cell) for cell in row)} |" for row in rows)])
+
+
+def _loads(results: Results) -> list[tuple[str, str]]:
+    return sorted({(cell.workload, cell.variant) for cell in results if cell.workload in TITLES})
+
+
+def _rows(results: Results) -> Iterable[tuple[tuple[str, str], str]]:
+    present = {(cell.workload, cell.variant, cell.policy) for cell in results}
+    for load in _loads(results):
+        yield from ((load, policy) for policy in POLICIES if (*load, policy) in present)
+
+
+def _load(results: Results, load: tuple[str, str]) -> str:
+    rows = []
+    for found, policy in _rows(results):
+        if found == load:
+            rows.append(_row(results, load, policy))
+    title = f"{load[0]} {load[1]}".strip()
+    return f"## {title}: {TITLES[load[0]]}\n\n" + table(COLUMNS, rows)
+
+
+def _row(results: Results, load: tuple[str, str], policy: str) -> tuple[str, ...]:
+    picked = Picked(results, *load, policy)
+    ratios = [ratio for cell in picked.cells if (ratio := against(results, cell, ("O2 lead-time oracle",)))]
+
+    def told(name: str) -> str:
+        values = picked(name)
+        return _told(values)
+
+    name = policy
+    targets = picked("target")
+    if targets:
+        name = f"{policy} to {targets[0]:g}"
+    columns = ("met", "violated", "changes_a_day", "reversals", "reloads_a_day", "dropped")
+    return (name, str(picked.seeds), _told(ratios), *(told(column) for column in columns))
+
+
+def _told(values: Sequence[float]) -> str:
+    if not values:
+        return ""
+    if len(values) == 1 or max(values) == min(values):
+        return f"{values[0]:.4g}"
+    found = interval(values)
+    return f"{found.mean:.4g} [{found.low:.4g}, {found.high:.4g}]"
+
+
+def _faults(results: Results) -> str:
+    variants = list(dict.fromkeys(cell.variant for cell in sorted(results) if cell.workload == "W8"))
+    if not variants:
+        return ""
+    rows = []
+    for variant in variants:
+        cells = Picked(results, "W8", variant)
+        worst = [
+            int(max(cells(name), default=0)) for name in ("scale_downs", "reloads", "windows_to_recover", "dropped")
+        ]
+        rows.append((variant, cells.seeds, *worst, f"{min(cells('met')):.4g}"))
+    columns = ("fault, kind", "seeds", "scale-downs", "reloads", "windows to recover", "dropped", "met %")
+    return "## W8: faults; the worst seed\n\n" + table(columns, rows)
+
+
+def _ablation(results: Results) -> str:
+    rows: list[Sequence[object]] = []
+    names = list(dict.fromkeys(cell.policy for cell in sorted(results) if cell.workload == "ablation"))
+    for load in ("days", "waves"):
+        whole = Picked(results, "ablation", load)("hours")
+        for policy in sorted(names, key=lambda name: name != "tuner"):
+            cells = Picked(results, "ablation", load, policy)
+            ratios = [one / other for one, other in zip(cells("hours"), whole, strict=False) if other]
+            told = [_told(cells(column)) for column in ("violated", "changes_a_day", "reversals")]
+            rows.append(("all guards" if policy == "tuner" else policy, load, cells.seeds, _told(ratios), *told))
+    columns = ("", "load", "seeds", "hours, relative", "violated minutes %", "replica changes/day", "reversals")
+    return "## What each guard is for\n\n" + table(columns, rows) if names else ""
+
+
+def figure_json(one: Wanted) -> dict[str, object]:
+    """One figure."""
+    spread = interval(one.values)
+    return {
+        "name": one.name,
+        "value": one.value,
+        "low": spread.low if one.reduced == "mean" else None,
+        "high": spread.high if one.reduced == "mean" else None,
+        "unit": one.unit,
+        "reduced": one.reduced,
+        "goal": one.goal,
+        "better": one.better,
+        "ok": one.ok,
+        "seeds": one.seeds,
+    }
+
+
+def row_json(results: Results, load: tuple[str, str], policy: str) -> dict[str, object]:
+    """One contestant on one load: means by name."""
+    picked = Picked(results, *load, policy)
+    names: dict[str, float] = {}
+    for numbers in picked.cells.values():
+        names |= {name: 0.0 for name, value in numbers.items() if not isinstance(value, list)}
+    means = {name: interval(picked(name)) for name in names if picked(name)}
+    found: dict[str, object] = {"workload": load[0], "variant": load[1], "policy": policy, "seeds": picked.seeds}
+    return found | {name: [one.mean, one.low, one.high] for name, one in means.items()}

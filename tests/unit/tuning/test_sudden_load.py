@@ -1,0 +1,85 @@
+"""A load that doubles at once: replicas and, until they serve, instances in place; what piled up judges no setting."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from llmservice.tuning.measured import Measured, Quantiles, Turn
+from llmservice.tuning.settings import Bounds
+from llmservice.tuning.trust import steady
+from tests.unit.tuning.windows import Service, frame, knobs, window
+
+pytestmark = pytest.mark.unit
+
+TWO = Bounds(max_replicas=8, max_instances=2)
+
+
+def settled(**changes: object) -> Service:
+    service = Service(frame(bounds=TWO, **changes), knobs())
+    service.serve(400.0, windows=10)
+    return service
+
+
+def test_a_panic_adds_instances_where_they_serve_and_replicas() -> None:
+    service = settled()
+    before = service.knobs
+    decision = service.see(window(1500.0, before, queue_depth=Measured.of(20_000.0)))
+    moved = {one.knob.value: (one.old, one.new) for one in decision.actions}
+    assert moved["replicas"][1] > before.replicas
+    assert moved["engineInstances"] == (before.engine_instances, 2)
+    assert decision.knobs.engine_instances == 2
+
+
+def test_no_instance_is_rushed_that_the_bounds_forbid() -> None:
+    service = Service(frame(), knobs())
+    service.serve(400.0, windows=10)
+    decision = service.see(window(1500.0, service.knobs, queue_depth=Measured.of(20_000.0)))
+    assert [one.knob.value for one in decision.actions] == ["replicas"]
+
+
+def test_nothing_is_rushed_for_an_hour_after_something_was_undone() -> None:
+    service = settled()
+    guard = service.state.guard.model_copy(update={"frozen_until": service.now + 3600.0})
+    service.state = service.state.model_copy(update={"guard": guard})
+    decision = service.see(window(1500.0, service.knobs, queue_depth=Measured.of(20_000.0)))
+    assert [one.knob.value for one in decision.actions] == ["replicas"]
+
+
+def test_the_budget_of_all_services_holds_in_a_hurry_too() -> None:
+    service = settled()
+    turn = Turn(free_at=service.now + 600.0, reason="others come first")
+    decision = service.see(window(1500.0, service.knobs, queue_depth=Measured.of(20_000.0), turn=turn))
+    assert [one.knob.value for one in decision.actions] == ["replicas"]
+
+
+def test_an_instance_added_in_a_hurry_is_not_taken_back_within_four_cooldowns_of_a_replica() -> None:
+    service = settled()
+    service.see(window(1500.0, service.knobs, queue_depth=Measured.of(20_000.0)))
+    rushed = service.now
+    for _ in range(60):
+        service.serve(1500.0)
+    undone = [one for one in service.moves if one[0] == "engineInstances" and one[2] < one[1]]
+    if undone:
+        backwards = [
+            change.at
+            for change in service.state.guard.changes
+            if change.knob.value == "engineInstances" and change.new < change.old
+        ]
+        assert min(backwards) >= rushed + 720.0
+
+
+def test_a_queue_that_was_served_in_this_window_says_nothing_of_the_setting() -> None:
+    one = window(400.0, knobs())
+    assert steady(one)
+    late = replace(one, latency=Quantiles(mean=Measured.of(9.0, samples=12_000)))
+    assert not steady(late)
+    assert steady(replace(late, running=Measured.of(3600.0)))
+
+
+def test_without_a_figure_of_what_runs_the_queue_alone_decides() -> None:
+    one = window(400.0, knobs())
+    late = replace(one, latency=Quantiles(mean=Measured.of(9.0, samples=12_000)), running=Measured.stale(1.0, age=99.0))
+    assert steady(late)
+    assert not steady(replace(late, queue_depth=Measured.of(5000.0)))

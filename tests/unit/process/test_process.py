@@ -113,6 +113,10 @@ def test_fleet_defaults_come_from_a_file_and_errors_name_file_and_field(tmp_path
         (b"{}\n---\na: 1\n---\nb: 1", "3 YAML documents: write one"),
         (b"5", "valid dictionary"),
         (b"wrong: 1\nimages: 5", "wrong: there is no such field"),
+        (
+            b"pools: {a: {template: {resources: {requests: {cpu: 2}, limits: {cpu: 1500m}}}}}",
+            "the request of cpu is more than its limit: raise limits",
+        ),
     ],
 )
 def test_a_file_that_holds_no_fleet_defaults_is_told_in_a_line(tmp_path: Path, content: bytes, problem: str) -> None:

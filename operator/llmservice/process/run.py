@@ -41,7 +41,8 @@ from llmservice.reconcile.tuner import Tuner
 from llmservice.reconcile.work_queue import WorkQueue
 from llmservice.signals.prometheus import Prometheus
 from llmservice.signals.scrape import Scraper
-from llmservice.signals.source import PodPages
+from llmservice.signals.source import PodPages, Source
+from llmservice.signals.statistics import TritonStatistics, WithStatistics
 from llmservice.signals.watch import SignalsWatch
 
 EXIT_OK, EXIT_LOST, EXIT_STARTUP = 0, 1, 2
@@ -143,8 +144,9 @@ class Process:
                 expected=(KubeError,),
             )
             tuner = Tuner(self._fleet)
-            source = Prometheus(self._fleet.prometheus) if self._fleet.prometheus.url else PodPages(scraper)
+            source: Source = Prometheus(self._fleet.prometheus) if self._fleet.prometheus.url else PodPages(scraper)
             reconciler.tuner = tuner
+            source = WithStatistics(source, TritonStatistics(session))
             reconciler.signals = SignalsWatch(source, self._clock, queue.wake, tuner.decide)
             self._state.queue, self._state.services = queue, lambda: reconciler.ready
             self._state.desired_replicas = tuner.desired

@@ -19,7 +19,7 @@ from llmservice.signals.scrape import Sample, ScrapeError
 from llmservice.triton.client import TritonClient
 from llmservice.triton.errors import TritonError
 from llmservice.triton.live import GateReloader, LiveChange, LiveChangeError, Outcome, set_engine_instances, set_slots
-from llmservice.workload.names import GRPC_PORT, METRICS_PORT
+from llmservice.workload.names import GRPC_PORT, HTTP_PORT, METRICS_PORT
 
 PATIENCE_SECONDS: Final = 300.0
 """How long an older gate may drain before the next reload goes on beside it. On tritonserver 2.51 a stream cancelled at
@@ -122,6 +122,11 @@ class TritonLiveChanges:
 def metrics_url(pod: Pod) -> str:
     """Where a pod's metrics are."""
     return f"http://{_host(pod)}:{METRICS_PORT}/metrics"
+
+
+def statistics_url(pod: Pod, model: str) -> str:
+    """Where Triton's statistics of a model of the pod are."""
+    return f"http://{_host(pod)}:{HTTP_PORT}/v2/models/{model}/stats"
 
 
 def _host(pod: Pod) -> str:

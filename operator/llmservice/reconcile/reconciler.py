@@ -211,7 +211,9 @@ class Reconciler:
             return None
         if isinstance(intent, Intent):
             changed = self.tuner.changed(world.key) if self.tuner else False
-            self.signals.watch(world.key, asked_of(world, intent, decision, changed=changed, now=self.clock.now()))
+            secret = token(self.operator_key, intent.service)
+            asked = asked_of(world, intent, decision, changed=changed, now=self.clock.now(), token=secret)
+            self.signals.watch(world.key, asked)
         latest = self.signals.latest(world.key)
         return latest.figures if latest else None
 

@@ -12,7 +12,7 @@ from llmservice.api.service import LLMService
 from llmservice.diagnose.pod import Pod
 from llmservice.reconcile.decide import Decision
 from llmservice.reconcile.intent import Intent
-from llmservice.reconcile.live import metrics_url
+from llmservice.reconcile.live import metrics_url, statistics_url
 from llmservice.reconcile.world import World
 from llmservice.signals.adapters import Adapter, adapter_of
 from llmservice.signals.source import Target
@@ -43,13 +43,18 @@ def settings_of(intent: Intent, fleet: FleetDefaults) -> Settings:
     )
 
 
-def asked_of(world: World, intent: Intent, decision: Decision, *, changed: bool, now: datetime) -> Asked:
-    """Which pods to read, and what their window has to know. `changed`: the spec is another than in the last window."""
+def asked_of(
+    world: World, intent: Intent, decision: Decision, *, changed: bool, now: datetime, token: str = ""
+) -> Asked:
+    """Which pods to read, and what their window has to know.
+
+    `changed`: the spec is another than in the last window. `token` opens the restricted APIs.
+    """
     adapter = adapter_of(intent.service)
     ready = [pod for pod in world.pods if pod.ready and pod.ip]
     return Asked(
         adapter=adapter,
-        targets=tuple(_target(world, pod, adapter) for pod in ready),
+        targets=tuple(_target(world, pod, adapter, token) for pod in ready),
         ready_since={pod.name: _moment(pod.since("Ready"), now) for pod in ready},
         knobs=intent.knobs,
         replicas=_replicas(world, now),
@@ -135,8 +140,11 @@ def _owner(world: World, intent: Intent) -> str:
     return "spec.replicas" if intent.service.spec.replicas is not None else ""
 
 
-def _target(world: World, pod: Pod, adapter: Adapter) -> Target:
-    return Target((world.key[0], pod.name), metrics_url(pod), adapter.names())
+def _target(world: World, pod: Pod, adapter: Adapter, token: str) -> Target:
+    where = (world.key[0], pod.name)
+    if not adapter.statistics:
+        return Target(where, metrics_url(pod), adapter.names())
+    return Target(where, metrics_url(pod), adapter.names(), statistics_url(pod, world.key[1]), token)
 
 
 def _age(pod: Pod, now: datetime) -> float:

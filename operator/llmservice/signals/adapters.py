@@ -7,14 +7,18 @@ vLLM backend, vllm_backend/src/utils/metrics.py; TensorRT-LLM, tensorrtllm_backe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from llmservice.api.batching import BatchingMode
 from llmservice.api.engine import Backend, Driver
 from llmservice.api.service import LLMService
 
 PENDING: Final = "nv_inference_pending_request_count"
+BATCH_EXECUTIONS: Final = "triton_batch_executions"
+BATCH_SECONDS: Final = "triton_batch_compute_seconds"
+"""Triton's statistics by batch size, as `signals.statistics` makes series of them; no exporter has these names."""
 
 
 class Who(StrEnum):
@@ -63,12 +67,19 @@ class Adapter:
     waiting: Selector | None = None
     running: Selector | None = None
     kv_usage: Selector | None = None
+    counted: Selector | None = None
+    executions: Selector | None = None
+    compute_microseconds: Selector | None = None
+    """Triton's counters by request, which weigh a batch by its size; so do `executions` by model."""
+    statistics: bool = False
+    """Whether Triton forms the batches and the model computes within its call, so that its statistics are t(b)."""
 
     def names(self) -> frozenset[str]:
         """Every series it reads, histograms by their `_bucket`, `_sum` and `_count`."""
         fixed: list[Selector | None] = [*self.queue, *self.inside, self.completed, *self.failed, *self.rejected]
         fixed += [*self.abandoned, self.steps, self.step_seconds, self.batches, self.prompt_tokens]
         fixed += [self.generated_tokens, self.waiting, self.running, self.kv_usage]
+        fixed += [self.counted, self.executions, self.compute_microseconds]
         plain = {selector.name for selector in fixed if selector is not None}
         histograms = (self.latency, self.time_to_first_token, self.per_output_token, self.queue_seconds)
         parts = {f"{one.name}_{part}" for one in histograms if one is not None for part in ("bucket", "sum", "count")}
@@ -116,6 +127,10 @@ _TRITON_FAILURES: Final = tuple(
 _TRITON_CANCELLED: Final = (Selector("nv_inference_request_failure", label="reason", value="CANCELED"),)
 _TRITON_REJECTED: Final = (Selector("nv_inference_request_failure", label="reason", value="REJECTED"),)
 
+_TRITON_COUNTED: Final = Selector("nv_inference_count")
+_TRITON_EXECUTIONS: Final = Selector("nv_inference_exec_count")
+_TRITON_COMPUTE: Final = Selector("nv_inference_compute_infer_duration_us")
+
 NVIDIA_VLLM: Final = Adapter(
     name="nvidia-vllm",
     queue=(Selector(PENDING),),
@@ -129,6 +144,9 @@ NVIDIA_VLLM: Final = Adapter(
     per_output_token=Selector("vllm:time_per_output_token_seconds"),
     prompt_tokens=Selector("vllm:prompt_tokens_total"),
     generated_tokens=Selector("vllm:generation_tokens_total"),
+    counted=_TRITON_COUNTED,
+    executions=_TRITON_EXECUTIONS,
+    compute_microseconds=_TRITON_COMPUTE,
 )
 """The stock driver takes every request at once, so Triton's queue is empty. It tells neither waiting nor KV use."""
 
@@ -143,7 +161,37 @@ TENSORRT_LLM: Final = Adapter(
     waiting=_trt("waiting"),
     running=_trt("active"),
     kv_usage=Selector("nv_trt_llm_kv_cache_block_metrics", Who.ENGINE, "kv_cache_block_type", "fraction"),
+    counted=_TRITON_COUNTED,
+    executions=_TRITON_EXECUTIONS,
+    compute_microseconds=_TRITON_COMPUTE,
 )
+
+TRITON_BATCHES: Final = Adapter(
+    name="triton-batches",
+    queue=(Selector(PENDING),),
+    inside=(),
+    completed=Selector("nv_inference_request_success"),
+    failed=_TRITON_FAILURES,
+    rejected=_TRITON_REJECTED,
+    abandoned=_TRITON_CANCELLED,
+    steps=Selector(BATCH_EXECUTIONS),
+    step_seconds=Selector(BATCH_SECONDS),
+    counted=_TRITON_COUNTED,
+    executions=_TRITON_EXECUTIONS,
+    compute_microseconds=_TRITON_COMPUTE,
+    statistics=True,
+)
+"""A model that takes Triton's own batches and computes one within its call: its statistics are exact t(b)."""
+
+
+def with_statistics(adapter: Adapter) -> Adapter:
+    """The adapter of a stock engine that runs the batches Triton forms to their end.
+
+    In `Continuous` a stock engine takes each request at once and answers later: Triton then counts executions of one
+    request that take no time (server#8463), which is nothing to learn from.
+    """
+    return replace(adapter, steps=TRITON_BATCHES.steps, step_seconds=TRITON_BATCHES.step_seconds, statistics=True)
+
 
 _ADAPTERS: Final[Mapping[tuple[Backend, Driver], Adapter]] = {
     (Backend.TORCH, Driver.NATIVE): NATIVE,
@@ -154,4 +202,7 @@ _ADAPTERS: Final[Mapping[tuple[Backend, Driver], Adapter]] = {
 
 def adapter_of(service: LLMService) -> Adapter:
     """The adapter for a service's engine."""
-    return _ADAPTERS.get((service.spec.engine.backend, service.spec.engine.driver), TENSORRT_LLM)
+    engine = service.spec.engine
+    found = _ADAPTERS.get((engine.backend, engine.driver), TENSORRT_LLM)
+    stock = engine.driver is Driver.NVIDIA
+    return with_statistics(found) if stock and service.spec.batching.mode is not BatchingMode.CONTINUOUS else found

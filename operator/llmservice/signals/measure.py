@@ -25,6 +25,7 @@ from llmservice.tuning.measured import (
     PodReport,
     Quantiles,
     Replicas,
+    RequestCounters,
     Signals,
     Steps,
     UnderWay,
@@ -165,6 +166,7 @@ def _flows(levels: Signals, adapter: Adapter, pods: _All, frame: Frame) -> Signa
         completions=rate(ended),
         generated=rate(pods.grown(adapter.generated_tokens)),
         steps=_steps(adapter, pods),
+        request_counters=_request_counters(adapter, pods),
         batches=_batches(adapter, pods),
         latency=_quantiles(adapter.latency, pods),
         time_to_first_token=_quantiles(adapter.time_to_first_token, pods),
@@ -205,6 +207,15 @@ def _steps(adapter: Adapter, pods: _All) -> tuple[Steps, ...]:
     counts = added([window.grown_by(adapter.steps, "batch_size") for window in pods.windows])
     seconds = added([window.grown_by(adapter.step_seconds, "batch_size") for window in pods.windows])
     return tuple(Steps(int(size), counts[size], seconds[size]) for size in sorted(counts, key=int) if size in seconds)
+
+
+def _request_counters(adapter: Adapter, pods: _All) -> RequestCounters | None:
+    """Triton's counters by request, of the pods that were read; None where it does not count, or nothing ran."""
+    counted, ran = pods.grown(adapter.counted), pods.grown(adapter.executions)
+    computed = pods.grown(adapter.compute_microseconds)
+    if not counted or not ran or computed is None:
+        return None
+    return RequestCounters(requests=counted, executions=ran, compute_seconds=computed / 1e6)
 
 
 def _batches(adapter: Adapter, pods: _All) -> tuple[Batches, ...]:

@@ -92,6 +92,13 @@ class PodHistory:
         for series, value in values:
             self.points.setdefault(series, []).append(Point(at, value))
 
+    def beside(self, at: float, values: Iterable[tuple[SeriesId, float]]) -> None:
+        """Counters of the pod from elsewhere than its page. No look at the pod: gauges that are not among them live."""
+        for series, value in values:
+            points = self.points.setdefault(series, [])
+            if not points or at > points[-1].at:
+                points.append(Point(at, value))
+
     def forget_before(self, at: float) -> None:
         """Drops points older than `at`, but one to count from."""
         for series, points in list(self.points.items()):

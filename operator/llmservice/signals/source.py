@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from llmservice.signals.page import Page
@@ -26,6 +26,9 @@ class Target:
     pod: PodKey
     url: str
     names: frozenset[str]
+    statistics_url: str = ""
+    """Triton's statistics of the model that clients call; empty: they are not worth reading."""
+    token: str = field(default="", repr=False)
 
 
 class Source(Protocol):

@@ -99,8 +99,8 @@ def _engine(learnt: Learnt, settings: Settings, signals: Signals, window: float,
     if signals.canary_knobs is not None and signals.canary_knobs.engine_instances != signals.knobs.engine_instances:
         return {}  # steps of one and of several instances are in one sum, which is of neither
     if not signals.steps:
-        if signals.request_counters is None:
-            return {}
+        if signals.request_counters is None or settings.continuous:
+            return {}  # an engine that takes requests at once has executions of one request and no time
         steps = learn_requests(learnt.steps, signals.request_counters)
         return {"steps": steps, "used": _use(learnt.used, steps, settings)}
     if settings.continuous:

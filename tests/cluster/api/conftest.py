@@ -73,7 +73,7 @@ def kubectl() -> Iterator[Kubectl]:
 def policy(kubectl: Kubectl) -> Kubectl:
     """kubectl, with the policy in force: the API server takes a moment to load it."""
     deadline = time.monotonic() + DEADLINE_S
-    while "Warning:" not in kubectl.dry_run(manifest({"replicas": 3})).stderr:
+    while "Warning:" not in kubectl.dry_run(manifest({"replicas": 1, "scaling": {"maxReplicas": 2}})).stderr:
         assert time.monotonic() < deadline, "the policy never warned"
     return kubectl
 

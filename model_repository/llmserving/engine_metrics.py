@@ -29,6 +29,9 @@ class EngineMetrics:
         self._running = self._metrics.gauge("llm_engine_running_sequences", "Sequences that the engine computes")
         self._kv_cache = self._metrics.gauge("llm_engine_kv_cache_usage_ratio", "Share of KV memory in use")
 
+        self.load_seconds = self._metrics.gauge("llm_engine_load_seconds", "Seconds until the weights were loaded")
+        self.warm_up_seconds = self._metrics.gauge("llm_engine_warm_up_seconds", "Seconds of requests before the first")
+
     def stepped(self, status: EngineStatus, outputs: list[Output], seconds: float) -> None:
         """Counts one step of `seconds`."""
         if status.batch_size:  # a step may only drop what was cancelled

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from llmserving.engine_metrics import EngineMetrics
 from llmserving.engine_server import EngineServer
 from llmserving.metrics import TritonMetrics
 from llmserving.parameters import MeetingPlace, Parameters
+from llmserving.warm_up import warm_up
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,9 @@ class EngineModel(ABC):
     Only a process of Triton's Python backend can import this: `triton_python_backend_utils` is nowhere else.
     """
 
+    warms_up = True
+    """Whether requests of ours warm it up where its parameters do not say; not where the engine does so by itself."""
+
     @abstractmethod
     def open_engine(self, given: Given) -> Engine:
         """The engine with its weights; what it raises is Triton's load error, in words."""
@@ -50,7 +55,12 @@ class EngineModel(ABC):
         labels = {"model": args["model_name"], "version": args["model_version"]}
         self._exporter = TritonMetrics(pb_utils.MetricFamily, labels)
         metrics = EngineMetrics(self._exporter)
+        started = time.monotonic()
         engine = self.open_engine(Given(parameters, device_of(args), metrics, self._exporter))
+        metrics.load_seconds.set(time.monotonic() - started)
+        if parameters.flag("warm_up", default=self.warms_up):
+            sequences = parameters.integer("max_sequences", 1, minimum=1)
+            metrics.warm_up_seconds.set(warm_up(engine, sequences, batches=parameters.mode().runs_batches))
         self._server = EngineServer(engine, MeetingPlace.of(parameters), slots, metrics)
         self.connect(engine, self._server)
         self._server.start()

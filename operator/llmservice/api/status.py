@@ -94,7 +94,7 @@ class SignalsStatus(StatusModel):
 class StartupPhase(StatusModel):
     """One step from `kubectl apply` to the first answer."""
 
-    name: Annotated[Word, Field(description="Schedule, PullImage, FetchWeights or LoadModel.")]
+    name: Annotated[Word, Field(description="Schedule, PullImage, FetchWeights, LoadModel, WarmUp or BecomeReady.")]
     seconds: Annotated[float | None, Field(ge=0, description="How long it took; absent while it lasts.")] = None
 
 

@@ -175,7 +175,8 @@ class Reconciler:
     async def _report(self, world: World, intent: Intent | Blocked, decision: Decision) -> None:
         figures = self._watch_signals(world, intent, decision)
         tuned = self.tuner.seen(world.key) if self.tuner else None
-        written = report(world, intent, decision, figures, self.clock.now(), tuned)
+        engines = self.signals.engine_starts(world.key) if self.signals else {}
+        written = report(world, intent, decision, figures, self.clock.now(), tuned, engines)
         self.ready[world.key] = (written.status.ready_replicas or 0) > 0
         await self._write_status(world, written)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -31,10 +32,11 @@ from llmservice.reconcile.intent import Blocked, Intent
 from llmservice.reconcile.judge import State, judge, phase
 from llmservice.reconcile.knobs import report_knobs
 from llmservice.reconcile.shortage import report_shortage
-from llmservice.reconcile.startup_phases import startup
+from llmservice.reconcile.startup_phases import NO_ENGINES, startup
 from llmservice.reconcile.tuning_seen import Seen
 from llmservice.reconcile.weights_seen import weights_status
 from llmservice.reconcile.world import World
+from llmservice.signals.engine_start import EngineStart
 from llmservice.workload.names import REVISION_LABEL, search_labels
 
 
@@ -53,6 +55,7 @@ def report(
     signals: SignalsStatus | None,
     now: datetime,
     tuned: Seen | None = None,
+    engines: Mapping[str, EngineStart] = NO_ENGINES,
 ) -> Report:
     """The status after this pass."""
     state = State.of(world, intent, decision, tuned)
@@ -78,7 +81,7 @@ def report(
         knobs=report_knobs(intent.service, intent.knobs) if isinstance(intent, Intent) else None,
         signals=signals,
         tuning=_tuning(tuned.status if tuned else _tuning_before(world, service), intent),
-        startup=startup(world.pods),
+        startup=startup(world.pods, engines),
         weights=weights_status(world, service.spec.model.source) if service else None,
         capacity=report_capacity(plan) if plan else None,
         shortage=report_shortage(state.finding, world.pool),

@@ -73,6 +73,8 @@ class Adapter:
     """Triton's counters by request, which weigh a batch by its size; so do `executions` by model."""
     statistics: bool = False
     """Whether Triton forms the batches and the model computes within its call, so that its statistics are t(b)."""
+    load_seconds: Selector | None = None
+    warm_up_seconds: Selector | None = None
 
     def names(self) -> frozenset[str]:
         """Every series it reads, histograms by their `_bucket`, `_sum` and `_count`."""
@@ -80,6 +82,7 @@ class Adapter:
         fixed += [*self.abandoned, self.steps, self.step_seconds, self.batches, self.prompt_tokens]
         fixed += [self.generated_tokens, self.waiting, self.running, self.kv_usage]
         fixed += [self.counted, self.executions, self.compute_microseconds]
+        fixed += [self.load_seconds, self.warm_up_seconds]
         plain = {selector.name for selector in fixed if selector is not None}
         histograms = (self.latency, self.time_to_first_token, self.per_output_token, self.queue_seconds)
         parts = {f"{one.name}_{part}" for one in histograms if one is not None for part in ("bucket", "sum", "count")}
@@ -118,6 +121,8 @@ NATIVE: Final = Adapter(
     waiting=Selector("llm_engine_waiting_sequences", Who.ENGINE),
     running=Selector("llm_engine_running_sequences", Who.ENGINE),
     kv_usage=Selector("llm_engine_kv_cache_usage_ratio", Who.ENGINE),
+    load_seconds=Selector("llm_engine_load_seconds", Who.ENGINE),
+    warm_up_seconds=Selector("llm_engine_warm_up_seconds", Who.ENGINE),
 )
 """Our gate before our engines, torch and vLLM: the engine takes no request of Triton's, so it counts for itself."""
 

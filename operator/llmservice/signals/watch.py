@@ -14,6 +14,7 @@ from llmservice.kube.clock import Clock
 from llmservice.signals.adapters import Adapter
 from llmservice.signals.canary import Canary
 from llmservice.signals.columns import columns
+from llmservice.signals.engine_start import EngineStart, engine_start
 from llmservice.signals.measure import Frame, ReadyPod, measure
 from llmservice.signals.series import PodHistory
 from llmservice.signals.source import Histories, Source, Target, forget
@@ -96,6 +97,17 @@ class SignalsWatch:
         """The last window; None where there was none or no pod is ready."""
         known = self._watched.get(key)
         return known.last if known else None
+
+    def engine_starts(self, key: Key) -> dict[str, EngineStart]:
+        """How each watched pod's engine started, by the pod's name; without those that do not tell."""
+        known = self._watched.get(key)
+        found = {}
+        for target in known.asked.targets if known else ():
+            history = self._histories.get(target.pod)
+            start = engine_start(history, known.asked.adapter) if known and history else None
+            if start is not None:
+                found[target.pod[1]] = start
+        return found
 
     async def run(self, stop: asyncio.Event) -> None:
         """Looks at what is due until `stop` is set."""

@@ -55,6 +55,19 @@ async def test_a_question_is_answered_token_by_token(server: TritonServer) -> No
     assert (events[-1]["num_input_tokens"], events[-1]["num_output_tokens"]) == (37, 8)
 
 
+async def test_the_engine_tells_how_long_it_loaded_and_warmed_up(server: TritonServer) -> None:
+    async with aiohttp.ClientSession() as session, session.get(server.metrics_url) as response:
+        page = await response.text()
+    found = {
+        sample.name: sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+        if sample.labels.get("model") == f"{NAME}-engine"
+    }
+    assert found["llm_engine_load_seconds"] > 0
+    assert found["llm_engine_warm_up_seconds"] > 0
+
+
 async def test_an_answer_may_come_whole(server: TritonServer) -> None:
     events = await stream(server, messages=QUESTION, max_tokens=24, temperature=0, stream=False)
     assert [event["text_output"] for event in events] == ["The capital of France is Paris."]

@@ -8,10 +8,12 @@ import pytest
 
 from llmservice.api.reasons import ConditionType
 from llmservice.api.status import SignalsStatus
+from llmservice.diagnose.pod import Pod, read_pod
 from llmservice.kube import resources
 from llmservice.reconcile.report import differs
 from llmservice.reconcile.startup_phases import phases
 from llmservice.reconcile.world import World
+from llmservice.signals.engine_start import EngineStart
 from tests.unit.reconcile.small_cluster import KEY, SmallCluster
 
 pytestmark = pytest.mark.unit
@@ -99,9 +101,17 @@ def test_a_new_measurement_of_the_same_figures_is_no_write() -> None:
 
 
 def test_the_phases_of_a_start_are_the_times_that_kubernetes_kept() -> None:
-    from llmservice.diagnose.pod import read_pod
+    pod = _serving_pod()
+    assert [(phase.name, phase.seconds) for phase in phases(pod)] == [
+        ("Schedule", 1.0),
+        ("PullImage", 10.0),
+        ("FetchWeights", 60.0),
+        ("LoadModel", 20.0),
+    ]
 
-    pod = read_pod(
+
+def _serving_pod() -> Pod:
+    return read_pod(
         {
             "metadata": {"name": "p", "creationTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {},
@@ -121,12 +131,13 @@ def test_the_phases_of_a_start_are_the_times_that_kubernetes_kept() -> None:
         },
         "triton-llm.dev/revision",
     )
-    assert [(phase.name, phase.seconds) for phase in phases(pod)] == [
-        ("Schedule", 1.0),
-        ("PullImage", 10.0),
-        ("FetchWeights", 60.0),
-        ("LoadModel", 20.0),
-    ]
+
+
+def test_an_engine_that_tells_splits_what_kubernetes_sees_as_one_phase() -> None:
+    pod = _serving_pod()
+    found = {phase.name: phase.seconds for phase in phases(pod, EngineStart(12.34, 3.0))}
+    assert (found["LoadModel"], found["WarmUp"], found["BecomeReady"]) == (12.3, 3.0, 4.7)
+    assert {phase.name: phase.seconds for phase in phases(pod, EngineStart(100.0, 3.0))}["WarmUp"] == 0.0
 
 
 def _ended(name: str, begun: str, ended: str) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from llmservice.reconcile.live import LiveResult
 from llmservice.reconcile.tuner import Tuner
 from llmservice.reconcile.work_queue import Key
 from llmservice.repository.render import Repository, Role
+from llmservice.signals.engine_start import EngineStart
 from llmservice.signals.watch import Asked, Looked
 from llmservice.tuning.measured import CanaryReport, PodReport, Signals, UnderWay, Validity
 from tests.unit.reconcile.small_cluster import KEY, SmallCluster
@@ -80,6 +81,9 @@ class AskedOnly:
 
     def latest(self, key: Key) -> Looked | None:
         return None
+
+    def engine_starts(self, key: Key) -> dict[str, EngineStart]:
+        return {}
 
 
 def configuration(repository: Repository) -> str:

@@ -19,21 +19,35 @@ Floats = NDArray[np.float64]
 
 MOST_POINTS: Final = 10_000
 """Prometheus answers no more than 11,000 points a series."""
+SCRAPES: Final = 4
+LOOKED_BACK: Final = 600.0
 TIMEOUT_SECONDS: Final = 60
 
 
-def window_for(seconds: float) -> float:
-    """Seconds of one window for so long a past: a minute, or longer where that would be too many points."""
-    return 60.0 * max(1, int(np.ceil(seconds / 60.0 / MOST_POINTS)))
+def window_for(seconds: float, interval: float = 15.0) -> float:
+    """Seconds of one window for so long a past: whole minutes.
+
+    One, or more where that would be too many points, or where `interval`, the seconds between two scrapes, leaves
+    less than `SCRAPES` of them in a window: Prometheus' own default is a minute, and a growth takes two.
+    """
+    return 60.0 * max(1, int(np.ceil(seconds / 60.0 / MOST_POINTS)), int(np.ceil(SCRAPES * interval / 60.0 - 1e-6)))
+
+
+def _interval(client: PrometheusConnect, selector: str, end: datetime, seconds: float) -> float:
+    """Seconds between two scrapes, by how many there were; a minute where that is not known."""
+    looked = min(seconds, LOOKED_BACK)
+    found = _Reader(client, end, end, looked, 1).query(f"max(count_over_time({selector}[{looked:.0f}s]))")
+    samples = float(found[0]["values"][0][1]) if found and found[0]["values"] else 0.0
+    return looked / samples if samples >= 2 else 60.0
 
 
 def read_past(client: PrometheusConnect, namespace: str, service: str, end: datetime, seconds: float) -> History:
     """The last `seconds` before `end`. Raises PrometheusError when Prometheus does not answer."""
-    window = window_for(seconds)
-    count = int(seconds // window)
-    start = end - timedelta(seconds=count * window)
     space = f'namespace="{namespace}"'
     gate = f'{{{space},model="{service}"}}'
+    window = window_for(seconds, _interval(client, f"llm_gate_requests_total{gate}", end, seconds))
+    count = int(seconds // window)
+    start = end - timedelta(seconds=count * window)
     engine = f'{space},model="{service}-engine"'
     reader = _Reader(client, start + timedelta(seconds=window), end, window, count)
     steps = reader.by_label("batch_size", f"llm_engine_steps_total{{{engine}}}")
@@ -64,19 +78,20 @@ class _Reader:
 
     def total(self, selector: str) -> Floats:
         """Growth of a counter in each window, over all its series; NaN where it was not there."""
-        found = self._query(f"sum(increase({selector}[{self._range}]))")
+        found = self.query(f"sum(increase({selector}[{self._range}]))")
         return self._row(found[0]) if found else np.full(self._count, np.nan)
 
     def by_label(self, label: str, selector: str) -> Mapping[str, Floats]:
         """The same, by the values of a label."""
-        found = self._query(f"sum by ({label}) (increase({selector}[{self._range}]))")
+        found = self.query(f"sum by ({label}) (increase({selector}[{self._range}]))")
         return {str(one["metric"].get(label, "")): self._row(one) for one in found if one["metric"].get(label)}
 
     @property
     def _range(self) -> str:
         return f"{self._window:.0f}s"
 
-    def _query(self, query: str) -> list[Any]:
+    def query(self, query: str) -> list[Any]:
+        """What Prometheus answers; see `read_past` for what is raised."""
         try:
             answer = self._client.custom_query_range(query, self._start, self._end, self._range)
         except requests.RequestException as error:

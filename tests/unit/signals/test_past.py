@@ -20,14 +20,20 @@ END = datetime(2026, 1, 1, 1, 0, tzinfo=UTC)
 class Answers:
     """Answers queries by the metric they name."""
 
-    def __init__(self, content: dict[str, list[Any]]) -> None:
+    def __init__(self, content: dict[str, list[Any]], interval: float = 15.0) -> None:
         self.content = content
+        self.interval = interval
         self.asked: list[str] = []
+        self.windows: set[str] = set()
 
     def custom_query_range(self, query: str, start: datetime, end: datetime, step: str) -> list[Any]:
         self.asked.append(query)
-        assert (end - start).total_seconds() == 9 * 60
-        assert step == "60s"
+        if query.startswith("max(count_over_time("):
+            assert start == end
+            return [{"metric": {}, "values": [[end.timestamp(), str(600.0 / self.interval)]]}] if self.interval else []
+        self.windows.add(step)
+        if step == "60s":
+            assert (end - start).total_seconds() == 9 * 60
         return next((answer for name, answer in self.content.items() if name in query), [])
 
 
@@ -60,6 +66,15 @@ def test_a_prometheus_that_is_away_is_told() -> None:
 
     with pytest.raises(PrometheusError, match="does not answer"):
         read_past(Away(), "chat", "llama", END, 600.0)
+
+
+@pytest.mark.parametrize(
+    ("interval", "window"), [(1.0, "60s"), (15.0, "60s"), (30.0, "120s"), (60.0, "240s"), (0, "240s")]
+)
+def test_a_window_holds_four_scrapes(interval: float, window: str) -> None:
+    answers = Answers({}, interval)
+    read_past(answers, "chat", "llama", END, 3600.0 if window != "60s" else 600.0)
+    assert answers.windows == {window}
 
 
 def test_long_pasts_have_longer_windows() -> None:

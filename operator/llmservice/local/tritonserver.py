@@ -210,7 +210,7 @@ class TritonServer:
         return any(asked is None and not is_free(port) for asked, port in ports)
 
     def _shm_prefix(self) -> str:
-        return f"llmservice_triton_{self.http_port}"
+        return f"llmservice_triton_{self.http_port}_"
 
     def _environment(self) -> dict[str, str]:
         env = os.environ | self._env

@@ -65,7 +65,7 @@ class Run:
         """What it has in shared memory: Triton's regions, sockets and tables of slots."""
         configs = [path.read_text() for path in self.temporary.glob("llmservice-*/repository/*/config.pbtxt")]
         runs = {found for text in configs for found in re.findall(r'"(/dev/shm/llmservice-[^/"]+)"', text)}
-        return [*SHARED_MEMORY.glob(f"llmservice_triton_{self.http_port()}*"), *map(Path, runs)]
+        return [*SHARED_MEMORY.glob(f"llmservice_triton_{self.http_port()}_*"), *map(Path, runs)]
 
     def interrupt(self) -> None:
         """Ctrl-C."""

@@ -65,8 +65,11 @@ def capacity(
 ) -> float:
     """Most requests/s of one replica in steady state, to 3 %: by doubling, then bisection, of replicas side by side.
 
-    Raises ValueError where not even `LEAST_RATE` meets the objectives.
+    Raises ValueError where not even `LEAST_RATE` meets the objectives, and for a trial too short to be judged: its last
+    two thirds must hold whole minutes.
     """
+    if seconds < 3 * MINUTE:
+        raise ValueError(f"{seconds:g} s are too short to judge: take {3 * MINUTE:g} s or more")
     several = knobs.model_copy(update={"replicas": TRIAL_REPLICAS})
 
     def holds(rate: float) -> bool:

@@ -75,11 +75,17 @@ def test_needs_are_of_the_requests_that_came() -> None:
 
 
 def test_a_capacity_is_what_the_objectives_allow() -> None:
-    kind = BatchKind(overhead=0.1, per_request=0.01, jitter=0.0)
-    found = capacity(kind, (Objective(Metric.LATENCY, 0.99, 1.1),), Knobs(), seconds=60.0)
-    assert 50 < found < kind.capacity
+    kind = BatchKind(overhead=4.0, per_request=0.4, jitter=0.0)
+    found = capacity(kind, (Objective(Metric.LATENCY, 0.99, 44.0),), Knobs(), seconds=600.0)
+    assert 0.5 * kind.capacity < found < 1.1 * kind.capacity
     with pytest.raises(ValueError, match="already miss"):
-        capacity(kind, (Objective(Metric.LATENCY, 0.99, 0.1),), Knobs(), seconds=60.0)
+        capacity(kind, (Objective(Metric.LATENCY, 0.99, 4.0),), Knobs(), seconds=600.0)
+
+
+def test_a_trial_too_short_to_judge_is_refused() -> None:
+    kind = BatchKind(overhead=0.1, per_request=0.01, jitter=0.0)
+    with pytest.raises(ValueError, match="too short"):
+        capacity(kind, (Objective(Metric.LATENCY, 0.99, 1.1),), Knobs(), seconds=60.0)
 
 
 def test_the_lead_time_oracle_asks_before_it_is_needed() -> None:

@@ -90,8 +90,9 @@ def _past(request: Request) -> tuple[Kind, Load]:
     seconds = _seconds(request.past, "--past")
     try:
         past = read_past(connect(request.prometheus or ""), namespace, name, datetime.now(UTC), seconds)
+        series = past.series()  # first: without requests there are no steps either, and that says less
         kind = past.kind(request.max_sequences, continuous=request.batching != "Dynamic")
-        series = past.series().scaled_to(request.rate) if request.rate else past.series()
+        series = series.scaled_to(request.rate) if request.rate else series
         random = np.random.default_rng([request.seed, 9])
         tokens = past.tokens() if isinstance(kind, TokenKind) else None
         return kind, load_of(renewal(series, random), series.seconds, random, tokens)

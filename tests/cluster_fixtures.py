@@ -14,6 +14,9 @@ from cluster.settings import from_environment
 
 Kubectl = Callable[..., str]
 
+ESTABLISHED = '--for=jsonpath={.status.conditions[?(@.type=="Established")].status}=True'
+"""`kubectl wait`'s own `--for=condition` fails on a CRD so new that it has no conditions yet."""
+
 
 @pytest.fixture(scope="session")
 def kubectl(kubeconfig: Path) -> Kubectl:

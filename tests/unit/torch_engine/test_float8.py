@@ -25,8 +25,14 @@ def test_a_number_comes_back_within_a_sixteenth(numbers: list[float], power: int
     x = torch.tensor([numbers]) * 2.0**power
     back = widen(*narrow(x), torch.float32)
     largest = x.abs().max()
-    # Rounded to three bits of mantissa, or to the smallest step of the row's scale.
-    assert bool(((back - x).abs() <= torch.maximum(x.abs() / 16, largest * 2.0**-17)).all())
+    # Rounded to three bits of mantissa, or to the smallest step of the row's scale, or to 0 below what a scale can say.
+    step = torch.clamp(largest * 2.0**-17, min=2.0**-120)
+    assert bool(((back - x).abs() <= torch.maximum(x.abs() / 16, step)).all())
+
+
+def test_numbers_too_small_for_any_scale_come_back_as_nothing() -> None:
+    back = widen(*narrow(torch.tensor([[7.3468e-40, -7.3468e-40]])), torch.float32)
+    assert back.tolist() == [[0.0, 0.0]]
 
 
 def test_rows_have_scales_of_their_own() -> None:

@@ -12,6 +12,8 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+MOST_HEADER_BYTES = 100_000_000
+"""What safetensors allows: https://github.com/huggingface/safetensors#format."""
 MOST_BYTES = 3800
 """Kubernetes cuts the message at 4096 bytes."""
 KEPT_LISTS = ("architectures", "layer_types")
@@ -27,7 +29,7 @@ def report(source: str, folder: Path) -> str:
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         said |= {"config": _shape(config), "parameters": _parameters(folder)}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return _text(said)
     for left_out in ("layer_types", None):
         if len(_text(said).encode()) <= MOST_BYTES:
@@ -56,6 +58,9 @@ def _parameters(folder: Path) -> int | None:
     total = 0
     for path in folder.glob("*.safetensors"):
         with path.open("rb") as file:
-            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+            size = int.from_bytes(file.read(8), "little")
+            if size > MOST_HEADER_BYTES:
+                raise ValueError(f"{path.name} has a header of {size} bytes: it is no safetensors file")
+            header = json.loads(file.read(size))
         total += sum(prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__")
     return total or None

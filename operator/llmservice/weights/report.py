@@ -36,7 +36,7 @@ def model_facts(folder: Path) -> dict[str, Any]:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         facts = {**_part(config), **({"text_config": _part(config["text_config"])} if _nested(config) else {})}
         return {"config": facts, "parameters": _parameters(folder)}
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 
 

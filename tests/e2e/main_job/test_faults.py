@@ -76,8 +76,8 @@ def test_a_new_gpu_node_ends_the_wait(kube: Kube, new_space: NewSpace, settings:
         lucky, waiting = (first, second) if placed(first) else (second, first)
         eventually(lambda: lucky.condition("Ready")["reason"] != "WaitingForGPU", "its wait is over", 60)
         ready = eventually(lambda: taken(waiting), "the other is told that the only GPU is taken", 60)
-        said = f"1 replica waits for 1 nvidia.com/gpu in pool {POOL}: no node has 1 nvidia.com/gpu free"
-        assert said in ready["message"]
+        assert f"1 replica waits for 1 nvidia.com/gpu in pool {POOL} (0 of 1 free" in ready["message"]
+        assert "no node has 1 nvidia.com/gpu free" in ready["message"]
     finally:
         kube("-n", namespace, "delete", "llm", "--all")
         eventually(lambda: not first.pods() and not second.pods(), "their pods go", 60)

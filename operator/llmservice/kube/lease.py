@@ -120,8 +120,7 @@ class Elector:
                 if lease is not None and _spec(lease).get("holderIdentity") == self.identity:
                     await self._write(lease, holder="", duration=1)
         except (KubeError, TimeoutError) as error:
-            cause = str(error) or "the API server did not answer in time"
-            _log.warning("lease not released: %s", cause, extra={"lease": self._name})
+            _log.warning("lease not released: %s", _cause(error), extra={"lease": self._name})
 
     def _lose(self) -> None:
         self._renewed_at = None
@@ -135,8 +134,7 @@ class Elector:
             async with asyncio.timeout(self._patience()):
                 held = await self._take_or_renew()
         except (KubeError, TimeoutError) as error:
-            cause = str(error) or "the API server did not answer in time"
-            _log.warning("lease attempt failed: %s", cause, extra={"lease": self._name})
+            _log.warning("lease attempt failed: %s", _cause(error), extra={"lease": self._name})
             return False
         if held:
             # From the start of the attempt: others count from when the write became visible, which is later.
@@ -202,3 +200,8 @@ class Elector:
 def _spec(lease: Manifest) -> Manifest:
     """What the Lease says; nothing, where somebody made one without a spec."""
     return lease.get("spec") or {}
+
+
+def _cause(error: KubeError | TimeoutError) -> str:
+    """The error in words; a time limit has none of its own."""
+    return str(error) or "the API server did not answer in time"

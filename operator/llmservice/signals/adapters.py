@@ -126,64 +126,46 @@ NATIVE: Final = Adapter(
 )
 """Our gate before our engines, torch and vLLM: the engine takes no request of Triton's, so it counts for itself."""
 
-_TRITON_FAILURES: Final = tuple(
-    Selector("nv_inference_request_failure", label="reason", value=reason) for reason in ("BACKEND", "OTHER")
-)
-_TRITON_CANCELLED: Final = (Selector("nv_inference_request_failure", label="reason", value="CANCELED"),)
-_TRITON_REJECTED: Final = (Selector("nv_inference_request_failure", label="reason", value="REJECTED"),)
-
-_TRITON_COUNTED: Final = Selector("nv_inference_count")
-_TRITON_EXECUTIONS: Final = Selector("nv_inference_exec_count")
-_TRITON_COMPUTE: Final = Selector("nv_inference_compute_infer_duration_us")
-
-NVIDIA_VLLM: Final = Adapter(
-    name="nvidia-vllm",
+_TRITON: Final = Adapter(
+    name="triton",
     queue=(Selector(PENDING),),
     inside=(),
     completed=Selector("nv_inference_request_success"),
-    failed=_TRITON_FAILURES,
-    rejected=_TRITON_REJECTED,
-    abandoned=_TRITON_CANCELLED,
+    failed=tuple(Selector("nv_inference_request_failure", label="reason", value=why) for why in ("BACKEND", "OTHER")),
+    rejected=(Selector("nv_inference_request_failure", label="reason", value="REJECTED"),),
+    abandoned=(Selector("nv_inference_request_failure", label="reason", value="CANCELED"),),
+    counted=Selector("nv_inference_count"),
+    executions=Selector("nv_inference_exec_count"),
+    compute_microseconds=Selector("nv_inference_compute_infer_duration_us"),
+)
+"""What Triton counts for every model without a gate of ours; each stock engine adds what it says itself."""
+
+NVIDIA_VLLM: Final = replace(
+    _TRITON,
+    name="nvidia-vllm",
     latency=Selector("vllm:e2e_request_latency_seconds"),
     time_to_first_token=Selector("vllm:time_to_first_token_seconds"),
     per_output_token=Selector("vllm:time_per_output_token_seconds"),
     prompt_tokens=Selector("vllm:prompt_tokens_total"),
     generated_tokens=Selector("vllm:generation_tokens_total"),
-    counted=_TRITON_COUNTED,
-    executions=_TRITON_EXECUTIONS,
-    compute_microseconds=_TRITON_COMPUTE,
 )
 """The stock driver takes every request at once, so Triton's queue is empty. It tells neither waiting nor KV use."""
 
-TENSORRT_LLM: Final = Adapter(
+TENSORRT_LLM: Final = replace(
+    _TRITON,
     name="tensorrt-llm",
-    queue=(Selector(PENDING), _trt("waiting")),
+    queue=(*_TRITON.queue, _trt("waiting")),
     inside=(_trt("active"),),
-    completed=Selector("nv_inference_request_success"),
-    failed=_TRITON_FAILURES,
-    rejected=_TRITON_REJECTED,
-    abandoned=_TRITON_CANCELLED,
     waiting=_trt("waiting"),
     running=_trt("active"),
     kv_usage=Selector("nv_trt_llm_kv_cache_block_metrics", Who.ENGINE, "kv_cache_block_type", "fraction"),
-    counted=_TRITON_COUNTED,
-    executions=_TRITON_EXECUTIONS,
-    compute_microseconds=_TRITON_COMPUTE,
 )
 
-TRITON_BATCHES: Final = Adapter(
+TRITON_BATCHES: Final = replace(
+    _TRITON,
     name="triton-batches",
-    queue=(Selector(PENDING),),
-    inside=(),
-    completed=Selector("nv_inference_request_success"),
-    failed=_TRITON_FAILURES,
-    rejected=_TRITON_REJECTED,
-    abandoned=_TRITON_CANCELLED,
     steps=Selector(BATCH_EXECUTIONS),
     step_seconds=Selector(BATCH_SECONDS),
-    counted=_TRITON_COUNTED,
-    executions=_TRITON_EXECUTIONS,
-    compute_microseconds=_TRITON_COMPUTE,
     statistics=True,
 )
 """A model that takes Triton's own batches and computes one within its call: its statistics are exact t(b)."""

@@ -41,7 +41,7 @@ KEPT_SECONDS: Final = 86_400
 
 _DOWNLOAD: Final = (
     "import os; from huggingface_hub import snapshot_download; "
-    "snapshot_download(os.environ['REPO'], revision=os.environ['REVISION'], local_dir='/work/model')"
+    "snapshot_download(os.environ['REPO'], revision=os.environ['REVISION'], local_dir='/engine-build/model')"
 )
 _SCRIPT: Final = """\
 convert=$(find /app -path "*/$FAMILY/convert_checkpoint.py" | head -n 1)
@@ -50,8 +50,8 @@ if [ -z "$convert" ]; then
   exit 1
 fi
 if [ -e "$TARGET" ]; then echo "$TARGET is there already: choose another path" >&2; exit 1; fi
-python3 "$convert" --model_dir "$MODEL" --output_dir /work/checkpoint "$@"
-trtllm-build --checkpoint_dir /work/checkpoint --output_dir "$TARGET.partial" --gemm_plugin auto \\
+python3 "$convert" --model_dir "$MODEL" --output_dir /engine-build/checkpoint "$@"
+trtllm-build --checkpoint_dir /engine-build/checkpoint --output_dir "$TARGET.partial" --gemm_plugin auto \\
   --max_batch_size "$MAX_BATCH_SIZE" --max_num_tokens "$MAX_NUM_TOKENS" --max_seq_len "$MAX_SEQ_LEN" \\
   --workers "$RANKS"
 mkdir "$TARGET.partial/tokenizer"
@@ -168,7 +168,7 @@ def _download(service: LLMService, image: str) -> Manifest:
         "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}},
         "securityContext": container_security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [{"name": "work", "mountPath": "/work"}, {"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108
+        "volumeMounts": [{"name": "work", "mountPath": "/engine-build"}, {"name": "tmp", "mountPath": "/tmp"}],  # noqa: S108
     }
 
 
@@ -189,7 +189,7 @@ def _build(
     values = {
         "HOME": "/tmp",  # noqa: S108 - the pod's own
         "FAMILY": family,
-        "MODEL": f"/source/{pvc.path}".rstrip("/") if pvc else "/work/model",
+        "MODEL": f"/source/{pvc.path}".rstrip("/") if pvc else "/engine-build/model",
         "TARGET": f"/engines/{target.path}",
         "MAX_BATCH_SIZE": str(plan.max_sequences),
         "MAX_NUM_TOKENS": str(spec.batching.max_batch_tokens or max(8192, plan.max_sequences)),
@@ -197,7 +197,7 @@ def _build(
         "RANKS": str(split.tensor * split.pipeline),
     }
     mounts: list[Manifest] = [
-        {"name": "work", "mountPath": "/work"},
+        {"name": "work", "mountPath": "/engine-build"},
         {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the pod's own
         {"name": "engines", "mountPath": "/engines"},
     ]

@@ -21,6 +21,7 @@ from llmservice.weights.errors import ExitCode
 from llmservice.weights.fetch import CachePolicy
 from llmservice.weights.progress import Progress
 from llmservice.weights.step import Step, run
+from llmserving.weight_progress import ExitCode as LocalExitCode
 from llmserving.weight_report import report as local_report
 from tests.unit.openai.self_signed import write_certificate
 from tests.weights.hub_server import COMMIT, HubServer
@@ -137,3 +138,10 @@ async def test_a_cache_that_may_not_be_written_is_said(tmp_path: Path) -> None:
         code, message, _ = await ran(hub_source(hub.url), tmp_path)
     assert code is ExitCode.UNEXPECTED
     assert "cannot write the weights to" in message
+
+
+def test_both_weights_steps_end_with_the_same_codes() -> None:
+    """The operator reads both alike, and neither may import the other: they run in different images."""
+    assert {code.name: code.value for code in LocalExitCode}.items() <= {
+        one.name: one.value for one in ExitCode
+    }.items()

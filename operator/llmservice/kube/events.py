@@ -15,7 +15,7 @@ from typing import Final
 
 from llmservice.kube.client import KubeClient
 from llmservice.kube.clock import Clock, SystemClock, timestamp
-from llmservice.kube.errors import AlreadyExists, Conflict, KubeError
+from llmservice.kube.errors import AlreadyExists, Conflict, KubeError, NamespaceTerminating
 from llmservice.kube.resources import EVENT, Manifest
 
 COMPONENT: Final = "triton-llm-operator"
@@ -45,10 +45,14 @@ class Recorder:
         """Record that something happened to the object `about`, which needs its uid.
 
         False, and a line in the log, when the API server did not take it: an Event is never worth a failed pass.
+        In a namespace that is being deleted none can be created, which is nobody's fault and no warning.
         """
         event = self.render(about, reason=reason, message=message, kind=kind)
         try:
             await self._store(event)
+        except NamespaceTerminating:
+            _log.debug("event not recorded: its namespace goes", extra={"event": event["metadata"]["name"]})
+            return False
         except KubeError as error:
             _log.warning("event not recorded: %s", error, extra={"reason": reason, "event": event["metadata"]["name"]})
             return False

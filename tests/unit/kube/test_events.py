@@ -94,6 +94,14 @@ async def test_a_refused_event_is_a_line_in_the_log(caplog: pytest.LogCaptureFix
     assert "no events for you" in caplog.text
 
 
+async def test_an_event_in_a_namespace_that_goes_is_no_warning(caplog: pytest.LogCaptureFixture) -> None:
+    client = FakeKube(namespaces=["default"])
+    client.terminate_namespace("default")
+    with caplog.at_level(logging.INFO):
+        assert not await Recorder(client).record(CHAT, reason="NamespaceTerminating", message="a")
+    assert caplog.text == ""
+
+
 async def test_what_is_too_long_for_the_api_server_is_cut() -> None:
     client = FakeKube()
     long = {**CHAT, "metadata": {**CHAT["metadata"], "name": "c" * 253}}

@@ -156,12 +156,22 @@ def _start(settings: Settings, component: Component, wanted: str) -> None:
             start_new_session=True,
         )
     process.returncode = 0  # it outlives us on purpose: without this Python complains that nobody waited
+    _until_marked(process.pid)
     record = {"pid": process.pid, "started": start_time(process.pid) or 0, "digest": wanted}
     file = _pid_file(settings, component.name)
     file.parent.mkdir(parents=True, exist_ok=True)
     fresh = file.with_suffix(".new")
     fresh.write_text(json.dumps(record))
     fresh.rename(file)
+
+
+def _until_marked(pid: int) -> None:
+    """Return once `marked` can see a new process: in the midst of its exec, Linux shows no environment yet."""
+    while start_time(pid) is not None:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if Path(f"/proc/{pid}/environ").read_bytes():
+                return
+        time.sleep(POLL_SECONDS / 10)
 
 
 def _pid_file(settings: Settings, name: str) -> Path:

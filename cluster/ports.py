@@ -1,4 +1,4 @@
-"""Ports: the preferred one, or any free one where somebody else has it; kept for the life of the cluster."""
+"""Ports: the preferred one, or any free one where somebody else has it; kept while their components run."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import socket
 from pathlib import Path
 
+from cluster import processes
 from cluster.errors import ClusterError
 from cluster.settings import Settings
 
@@ -22,11 +23,27 @@ PREFERRED = {
     "proxy-health": 20256,
     "dns-health": 20253,
 }
+_COMPONENTS = {
+    "etcd": "etcd",
+    "etcd-peer": "etcd",
+    "controller-manager": "kube-controller-manager",
+    "scheduler": "kube-scheduler",
+    "kwok": "kwok",
+    "kubelet": "kubelet",
+    "kubelet-health": "kubelet",
+    "proxy-metrics": "kube-proxy",
+    "proxy-health": "kube-proxy",
+    "dns-health": "coredns",
+}
+"""Who listens on a port that may change; the API server's is in every kubeconfig and certificate."""
 
 
 def ensure(settings: Settings, address: str) -> dict[str, int]:
-    """The cluster's ports, chosen at its first start; `address` is where the API server listens."""
-    path = settings.state / "ports.json"
+    """The cluster's ports, chosen at its first start; `address` is where the API server listens.
+
+    A port that somebody else took while its component did not run is exchanged for another: a cluster must never
+    talk to the etcd of its neighbour. Raises ClusterError when the API server's cannot be had or changed.
+    """
     recorded = read(settings)
     if recorded:
         if settings.api_port not in (None, recorded["api"]):
@@ -34,7 +51,7 @@ def ensure(settings: Settings, address: str) -> dict[str, int]:
                 f"the cluster {settings.name} was made with API port {recorded['api']}, not {settings.api_port}: "
                 "run `python3 -m cluster down` first, or leave LLMSERVICE_CLUSTER_API_PORT unset"
             )
-        return recorded
+        return _exchanged(settings, recorded)
     chosen: dict[str, int] = {}
     for name, preferred in PREFERRED.items():
         host = address if name == "api" else "127.0.0.1"
@@ -43,10 +60,25 @@ def ensure(settings: Settings, address: str) -> dict[str, int]:
             chosen[name] = settings.api_port
         else:
             chosen[name] = preferred if _free(host, preferred) else _any_free(host, set(chosen.values()))
+    _write(settings, chosen)
+    return chosen
+
+
+def _exchanged(settings: Settings, recorded: dict[str, int]) -> dict[str, int]:
+    chosen = dict(recorded)
+    for name, component in _COMPONENTS.items():
+        if processes.running(settings, component) is None and not _free("127.0.0.1", recorded[name]):
+            chosen[name] = _any_free("127.0.0.1", set(chosen.values()))
+    if chosen != recorded:
+        _write(settings, chosen)
+    return chosen
+
+
+def _write(settings: Settings, chosen: dict[str, int]) -> None:
+    path = settings.state / "ports.json"
     fresh = path.with_suffix(".new")
     fresh.write_text(json.dumps(chosen, indent=1))
     fresh.rename(path)
-    return chosen
 
 
 def read(settings: Settings) -> dict[str, int]:

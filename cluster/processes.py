@@ -90,10 +90,13 @@ def ensure(settings: Settings, component: Component) -> str | None:
 def wait_ready(settings: Settings, component: Component) -> None:
     """Return once the component works; raises ClusterError with its last words when it does not."""
     deadline = time.monotonic() + component.seconds
-    while not component.ready():
-        path = log(settings, component.name)
+    path = log(settings, component.name)
+    while True:
+        ready = component.ready()  # perhaps in somebody else's name: it must also live
         if running(settings, component.name) is None:
             raise ClusterError(f"{component.name} died while starting; {path} ends with:\n{tail(path)}")
+        if ready:
+            return
         if time.monotonic() > deadline:
             raise ClusterError(
                 f"{component.name} is not ready after {component.seconds:.0f} s; {path} ends with:\n{tail(path)}"

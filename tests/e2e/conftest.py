@@ -18,3 +18,11 @@ __all__ = ["kubeconfig", "kubectl", "namespace", "smollm2"]
 def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A kubeconfig of the embedded cluster, or of LLMSERVICE_TEST_CONTEXT where the user names one."""
     return testing.kubeconfig(Tier.FULL, tmp_path_factory.mktemp("kubeconfig"))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Two processes share this tier: one has the cluster and waits for it, the other goes through the rest by file."""
+    for item in items:
+        if item.get_closest_marker("e2e"):
+            cluster = "kubeconfig" in getattr(item, "fixturenames", ())
+            item.add_marker(pytest.mark.xdist_group("cluster" if cluster else str(item.path)))

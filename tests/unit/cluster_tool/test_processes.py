@@ -115,6 +115,14 @@ def test_a_component_that_dies_shows_its_last_words(settings: Settings) -> None:
         processes.wait_ready(settings, broken)
 
 
+def test_an_answer_in_its_place_does_not_make_a_dead_component_ready(settings: Settings) -> None:
+    settings.state.mkdir()
+    broken = Component("broken", ("/bin/false",), ready=lambda: processes.running(settings, "broken") is None)
+    processes.ensure(settings, broken)
+    with pytest.raises(ClusterError, match="died while starting"):
+        processes.wait_ready(settings, broken)
+
+
 def test_a_component_that_never_gets_ready_says_so(settings: Settings, sleeper: Component) -> None:
     stuck = replace(sleeper, ready=lambda: False, seconds=0.05)
     processes.ensure(settings, stuck)

@@ -20,6 +20,7 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return testing.kubeconfig(Tier.FULL, tmp_path_factory.mktemp("kubeconfig"))
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Two processes share this tier: one has the cluster and waits for it, the other goes through the rest by file."""
     for item in items:

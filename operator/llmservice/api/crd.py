@@ -29,6 +29,7 @@ _COLUMNS: Final = (
     ("Delay", "string", ".status.knobs.maxQueueDelay", 1, "How long the gate may wait to form a batch."),
     ("Instances", "integer", ".status.knobs.engineInstances", 1, "Engine instances in each replica."),
     ("Reason", "string", '.status.conditions[?(@.type=="Ready")].reason', 1, "Why it is or is not ready."),
+    ("Weights", "string", ".status.weights.progress", 1, "How far the weights are, while they come."),
 )
 
 

@@ -113,6 +113,7 @@ class WeightsStatus(StatusModel):
     total_bytes: Annotated[int | None, Field(ge=0)] = None
     bytes_per_second: Annotated[int | None, Field(ge=0, description="Over the last seconds, two digits.")] = None
     seconds_left: Annotated[int | None, Field(ge=0)] = None
+    progress: Annotated[Word | None, Field(description="These figures in words, while the weights come.")] = None
     revision: Annotated[Word | None, Field(description="What the source's revision was at the last fetch.")] = None
     transferred_bytes: Annotated[
         int | None, Field(ge=0, description="Of the last start; 0 where the cache had everything.")

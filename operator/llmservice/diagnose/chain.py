@@ -19,6 +19,8 @@ CHAIN: Final[tuple[Check, ...]] = (
     scheduling.unschedulable,
     startup.image_pull_failed,
     startup.weights_failed,
+    startup.lease_failed,
+    startup.conversion_failed,
     startup.repository_failed,
     startup.code_failed,
     startup.out_of_memory,

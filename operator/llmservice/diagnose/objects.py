@@ -72,8 +72,8 @@ def volume_missing(evidence: Evidence) -> Finding | None:
     if claim is not None:
         return Finding(
             Reason.VOLUME_MISSING,
-            f"PersistentVolumeClaim {claim['name']!r} {claim['why']}: create it in the service's namespace, "
-            "or correct spec.model.source.pvc.claimName",
+            f"PersistentVolumeClaim {claim['name']!r} {claim['why']}: create it in the service's namespace, or correct "
+            "spec.model.source.pvc.claimName, spec.model.cache.claimName or the fleet's weightsCache.claimName",
         )
     if _UNBOUND_CLAIM.search(text):
         return Finding(

@@ -8,8 +8,14 @@ from llmservice.api.reasons import Reason
 from llmservice.diagnose.finding import Evidence, Finding
 from llmservice.diagnose.pod import EXIT_SIGKILL, Container
 from llmservice.diagnose.triton_log import accelerator_memory_failure, model_failure
-from llmservice.diagnose.weights_progress import cause_of, in_words
-from llmservice.workload.names import CODE_CONTAINER, REPOSITORY_CONTAINER, WEIGHTS_CONTAINER
+from llmservice.diagnose.weights_progress import cause_of, in_words, is_moving
+from llmservice.workload.names import (
+    CODE_CONTAINER,
+    CONVERT_CONTAINER,
+    LEASE_CONTAINER,
+    REPOSITORY_CONTAINER,
+    WEIGHTS_CONTAINER,
+)
 
 SUPERVISOR = "llmservice: ending tritonserver"
 """How the termination message begins where our own watch in the container ended Triton; what follows says why."""
@@ -46,12 +52,39 @@ def weights_failed(evidence: Evidence) -> Finding | None:
     failure = weights.failure if weights else None
     if weights is None or failure is None:
         return None
+    if weights.running_since and is_moving(_last_line(evidence.weights_log)):
+        return None  # it failed before, and this try brings files
     if failure.reason == "OOMKilled":
         return Finding(Reason.OUT_OF_MEMORY, "bringing the weights ran out of memory: raise spec.template.resources")
     text = failure.message.strip() or cause_of(_last_line(evidence.weights_log)) or f"exit code {failure.exit_code}"
     return Finding(
         Reason.MODEL_SOURCE_FAILED, f"the model's files could not be brought: {text}. Check spec.model.source"
     )
+
+
+def conversion_failed(evidence: Evidence) -> Finding | None:
+    """The container that makes what engines read of a GGUF file ended with an error."""
+    convert = evidence.pod.init(CONVERT_CONTAINER)
+    failure = convert.failure if convert else None
+    if failure is None:
+        return None
+    if failure.reason == "OOMKilled":
+        return Finding(Reason.OUT_OF_MEMORY, "converting the GGUF file ran out of memory: take safetensors files")
+    text = failure.message.strip() or f"exit code {failure.exit_code}"
+    return Finding(
+        Reason.MODEL_SOURCE_FAILED,
+        f"the GGUF file could not be converted: {text}. Check spec.model.source.huggingFace.file",
+    )
+
+
+def lease_failed(evidence: Evidence) -> Finding | None:
+    """The container that holds the pod's lease on its weights ended with an error, so the weights do not come."""
+    lease = evidence.pod.init(LEASE_CONTAINER)
+    failure = lease.failure if lease else None
+    if lease is None or failure is None or lease.running_since:
+        return None
+    text = _last_line(failure.message) or f"exit code {failure.exit_code}"
+    return Finding(Reason.MODEL_SOURCE_FAILED, f"the cache of weights cannot be used: {LEASE_CONTAINER}: {text}")
 
 
 def repository_failed(evidence: Evidence) -> Finding | None:
@@ -176,7 +209,9 @@ def pulling_image(evidence: Evidence) -> Finding | None:
 
 def fetching_weights(evidence: Evidence) -> Finding | None:
     """The weights are on their way; the container's last line says how far."""
-    weights = evidence.pod.init(WEIGHTS_CONTAINER)
+    weights, convert = evidence.pod.init(WEIGHTS_CONTAINER), evidence.pod.init(CONVERT_CONTAINER)
+    if convert is not None and convert.running_since:
+        return Finding(Reason.FETCHING_WEIGHTS, "the GGUF file is there, and is being converted", fault=False)
     if weights is None or not weights.running_since:
         return None
     return Finding(Reason.FETCHING_WEIGHTS, in_words(_last_line(evidence.weights_log)), fault=False)

@@ -23,6 +23,11 @@ class WeightsProgress:
 
     def __str__(self) -> str:
         """As a sentence: `download: 45 % of 2.7 GB, 85 MB/s, about 20 s left`."""
+        return f"{self.phase}: {self.figures or UNKNOWN}"
+
+    @property
+    def figures(self) -> str:
+        """The sentence without its phase; empty where nothing is known."""
         parts = []
         if self.percent is not None and self.total_bytes is not None:
             parts.append(f"{self.percent} % of {self.total_bytes / 1e9:.1f} GB")
@@ -31,7 +36,7 @@ class WeightsProgress:
         if self.seconds_left is not None:
             minutes = self.seconds_left // 60
             parts.append(f"about {f'{minutes} min' if minutes >= 2 else f'{self.seconds_left} s'} left")
-        return f"{self.phase}: {', '.join(parts)}" if parts else f"{self.phase}: {UNKNOWN}"
+        return ", ".join(parts)
 
 
 def read_progress(line: str) -> WeightsProgress | None:
@@ -49,6 +54,12 @@ def read_progress(line: str) -> WeightsProgress | None:
         bytes_per_second=int(float(f"{speed:.2g}")) if speed and speed > 0 else None,
         seconds_left=None if left is None else _coarse(left),
     )
+
+
+def is_moving(line: str) -> bool:
+    """Whether the line tells of files that come, or are waited for or read; before that nothing is known."""
+    progress = read_progress(line)
+    return progress is not None and progress.percent is not None
 
 
 def in_words(line: str) -> str:

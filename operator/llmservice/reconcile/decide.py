@@ -23,7 +23,7 @@ from llmservice.kube.resources import Manifest, Resource
 from llmservice.reconcile.intent import Blocked, Intent
 from llmservice.reconcile.world import World
 from llmservice.workload.deployment import with_replicas
-from llmservice.workload.names import REVISION_LABEL, revision_name
+from llmservice.workload.names import REVISION_LABEL, WEIGHTS_CONTAINER, revision_name
 
 WRITE_ORDER: Final = (
     resources.SERVICE_ACCOUNT,
@@ -42,6 +42,8 @@ NEVER_CHANGED: Final = frozenset({resources.RESOURCE_CLAIM_TEMPLATE})
 """Kubernetes takes no other spec for them; a kept revision keeps its own, whatever would be rendered today."""
 
 SOON: Final = timedelta(seconds=5)
+FETCHING: Final = timedelta(seconds=5)
+"""No event tells of the progress of weights; the status changes in coarse steps, so most looks write nothing."""
 STARTING: Final = timedelta(seconds=15)
 LATER: Final = timedelta(seconds=60)
 
@@ -146,6 +148,8 @@ def _look_again(starting: list[Pod]) -> timedelta | None:
     """Pods that start are looked at more often than those that wait for somebody to act; events come besides."""
     if not starting:
         return None
+    if any((weights := pod.init(WEIGHTS_CONTAINER)) and weights.running_since for pod in starting):
+        return FETCHING
     faults = [finding for pod in starting if (finding := pod_finding(Evidence(pod))) and finding.fault]
     return LATER if len(faults) == len(starting) else STARTING
 

@@ -190,8 +190,8 @@ def _pods_finding(world: World, intent: Intent | Blocked, current: str | None) -
     if world.missing_claim and not any(pod.ready for pod in world.pods):
         findings = [finding for finding in findings if finding.reason is not Reason.VOLUME_MISSING]
         text = (
-            f"PersistentVolumeClaim {world.missing_claim!r} is not there: create it in the service's namespace, "
-            "or correct spec.model.source.pvc.claimName"
+            f"PersistentVolumeClaim {world.missing_claim.name!r} is not there: create it in the service's namespace, "
+            f"or correct {world.missing_claim.field_path}"
         )
         findings.append(Finding(Reason.VOLUME_MISSING, text))
     return service_finding(findings, intent.service.spec.placement.pool if intent.service else "", world.pool)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from llmservice.diagnose.pod import Pod, read_pod
 from llmservice.diagnose.startup import needs_log
@@ -14,7 +14,7 @@ from llmservice.kube.client import KubeClient
 from llmservice.kube.errors import KubeError, NotServed
 from llmservice.kube.resources import Manifest, Resource
 from llmservice.reconcile.work_queue import Key
-from llmservice.reconcile.world import ChildId, World, is_controlled_by, owner_in_words
+from llmservice.reconcile.world import ChildId, MissingClaim, World, is_controlled_by, owner_in_words
 from llmservice.workload.names import REVISION_LABEL, WEIGHTS_CONTAINER, search_labels
 
 READ_KINDS: Final = (
@@ -30,6 +30,7 @@ READ_KINDS: Final = (
 """Kinds of children that are read. Secrets are not among them: they are written and never read."""
 
 LOG_LINES: Final = 200
+_CLAIMS: Final = (("spec", "model", "source", "pvc", "claimName"), ("spec", "model", "cache", "claimName"))
 _WANTED_EVENTS = {"Pulling", "Pulled", "Killing"}
 
 
@@ -134,14 +135,15 @@ async def _autoscaler(client: KubeClient, world: World) -> str | None:
     return None
 
 
-async def _missing_claim(client: KubeClient, world: World) -> str | None:
+async def _missing_claim(client: KubeClient, world: World) -> MissingClaim | None:
     """The PersistentVolumeClaim that the spec names and that is not there."""
-    spec = (world.service or {}).get("spec") or {}
-    source = (spec.get("model") or {}).get("source") or {}
-    claim = (source.get("pvc") or {}).get("claimName") if isinstance(source.get("pvc"), dict) else None
-    if not isinstance(claim, str):
-        return None
-    return None if await client.get(resources.PERSISTENT_VOLUME_CLAIM, world.key[0], claim) else claim
+    for path in _CLAIMS:
+        found: Any = world.service
+        for name in path:
+            found = found.get(name) if isinstance(found, dict) else None
+        if isinstance(found, str) and not await client.get(resources.PERSISTENT_VOLUME_CLAIM, world.key[0], found):
+            return MissingClaim(found, ".".join(path))
+    return None
 
 
 async def _events(client: KubeClient, namespace: str, pod: Pod) -> tuple[str, ...]:
@@ -165,7 +167,8 @@ async def _weights_log(client: KubeClient, namespace: str, pod: Pod) -> str:
     weights = pod.init(WEIGHTS_CONTAINER)
     if weights is None or not (weights.running_since or weights.failure):
         return ""
-    return await _read_log(client, namespace, pod.name, WEIGHTS_CONTAINER, previous=bool(needs_log(weights)))
+    previous = bool(needs_log(weights)) and not weights.running_since  # of a new try, the log tells how far it is
+    return await _read_log(client, namespace, pod.name, WEIGHTS_CONTAINER, previous=previous)
 
 
 async def _read_log(client: KubeClient, namespace: str, pod: str, container: str, *, previous: bool) -> str:

@@ -28,8 +28,8 @@ def weights_status(world: World, source: ModelSource) -> WeightsStatus | None:
     if not moving:
         return known
     kept = known or WeightsStatus(source=source.key)
-    update = {"percent": None, "total_bytes": None, "bytes_per_second": None, "seconds_left": None, **moving[0]}
-    return kept.model_copy(update=update)
+    figures = ("percent", "total_bytes", "bytes_per_second", "seconds_left", "progress")
+    return kept.model_copy(update={**dict.fromkeys(figures), **moving[0]})
 
 
 def inspected_model(world: World, source: ModelSource) -> Model | None:
@@ -89,4 +89,5 @@ def _moving(world: World, pod: Pod) -> dict[str, object] | None:
         "total_bytes": progress.total_bytes,
         "bytes_per_second": progress.bytes_per_second,
         "seconds_left": progress.seconds_left,
+        "progress": progress.figures or None,
     }

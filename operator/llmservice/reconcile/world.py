@@ -17,6 +17,14 @@ ChildId = tuple[Resource, str]
 
 
 @dataclass(frozen=True)
+class MissingClaim:
+    """A PersistentVolumeClaim that is not there, and the field of the service that names it."""
+
+    name: str
+    field_path: str
+
+
+@dataclass(frozen=True)
 class World:
     """One look at a service and everything that belongs to it.
 
@@ -33,7 +41,7 @@ class World:
     events: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     logs: Mapping[str, str] = field(default_factory=dict)
     weights_logs: Mapping[str, str] = field(default_factory=dict)
-    missing_claim: str | None = None
+    missing_claim: MissingClaim | None = None
     autoscaler: str | None = None
     unserved: frozenset[Resource] = frozenset()
     written: Mapping[str, Manifest] = field(default_factory=dict)

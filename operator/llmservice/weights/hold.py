@@ -1,10 +1,14 @@
 """Holds a pod's lease on its weights for as long as the pod lives: `python3 -m llmservice.weights.hold CACHE POD`.
 
 A container of its own beside Triton. It imports next to nothing, so that it costs few megabytes.
+
+Told to end, which happens when the pod goes, it leaves the lease with the oldest time there is: nobody need wait to see
+whether it comes back (`leases.GRACE_SECONDS`), and if it does, the lease still names its model.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -24,7 +28,23 @@ def hold(lease: Path) -> None:
     print(f"holding {lease.name}", flush=True)  # noqa: T201 -- the container's log
     while signal.sigtimedwait(wanted, TOUCH_SECONDS) is None:
         os.utime(descriptor)
+    os.utime(descriptor, (0, 0))
+
+
+def main(cache: Path, pod: str) -> int:
+    """Holds the lease of `pod`; 1, with one line that says why, where the cache cannot be used."""
+    try:
+        hold(cache / "leases" / pod)
+    except OSError as error:
+        remedy = ""
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            remedy = ": its folder must belong to user 1000, or its claim must take the pod's fsGroup"
+        elif error.errno in (errno.ENOLCK, errno.ENOTSUP):
+            remedy = ": take a file system that knows file locks, such as NFSv4"
+        print(f"{error.filename or cache}: {error.strerror}{remedy}", file=sys.stderr)  # noqa: T201 -- its last words
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
-    hold(Path(sys.argv[1]) / "leases" / sys.argv[2])
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2]))

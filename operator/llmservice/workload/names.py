@@ -35,6 +35,7 @@ TRITON_CONTAINER: Final = "triton"
 REPOSITORY_CONTAINER: Final = "repository"
 CODE_CONTAINER: Final = "code"
 WEIGHTS_CONTAINER: Final = "weights"
+CONVERT_CONTAINER: Final = "convert"
 LEASE_CONTAINER: Final = "weights-lease"
 OPENAI_CONTAINER: Final = "openai"
 

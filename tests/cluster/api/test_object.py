@@ -127,7 +127,7 @@ def test_the_columns_tell_the_state(stored: Twin) -> None:
     assert heads == ["NAME", "READY", "STATUS", "REPLICAS", "QUEUE", "TTFT-P99", "TOKENS/S", "MODEL", "AGE"]
     assert row[:8] == ["columns", "True", "Serving", "2/3", "4", "120ms", "963.5", "SmolLM2-135M"]
     heads, row = stored.columns("-o", "wide")
-    assert heads[9:] == ["POOL", "DELAY", "INSTANCES", "REASON"]
+    assert heads[9:] == ["POOL", "DELAY", "INSTANCES", "REASON", "WEIGHTS"]
     assert row[9:] == ["cpu", "5ms", "1", "Serving"]
 
 

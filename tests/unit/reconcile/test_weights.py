@@ -118,6 +118,9 @@ async def test_progress_stands_in_the_status(cluster: SmallCluster) -> None:
     found = cluster.status()["weights"]
     assert (found["phase"], found["percent"], found["bytesPerSecond"]) == ("Fetching", 40, 85_000_000)
     assert (found["totalBytes"], found["secondsLeft"]) == (2_680_000_000, 20)
+    assert found["progress"] == "40 % of 2.7 GB, 85 MB/s, about 20 s left"
+    await shows(cluster, weights(ended(report(SMALL))))
+    assert "progress" not in cluster.status()["weights"]
 
 
 async def test_a_pod_that_waits_for_another_says_so(cluster: SmallCluster) -> None:

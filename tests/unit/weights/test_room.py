@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
+from llmservice.weights import hold
 from llmservice.weights.entry import Entry
 from llmservice.weights.errors import ExitCode, WeightsError
 from llmservice.weights.leases import GRACE_SECONDS, lease_path, used_entries, write_lease
@@ -82,7 +84,7 @@ def test_what_a_live_pod_uses_stays_and_goes_once_the_pod_is_gone(tmp_path: Path
         assert caught.value.code is ExitCode.DISK_FULL
         assert used.folder.exists()
         assert not other.folder.exists()
-    age(lease_path(tmp_path, "pod-1"), GRACE_SECONDS + 1)
+        lease_path(tmp_path, "pod-1").touch()  # as it is while the pod lives
     assert reserve(tmp_path, new(tmp_path), 600 * KB, pod=None, limit=600 * KB) == ["used"]
     assert not lease_path(tmp_path, "pod-1").exists()
 
@@ -92,6 +94,23 @@ def test_a_lease_without_its_process_has_a_grace(tmp_path: Path) -> None:
     assert used_entries(tmp_path) == {"used"}
     age(lease_path(tmp_path, "pod-2"), GRACE_SECONDS + 1)
     assert used_entries(tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [(errno.EACCES, "must belong to user 1000"), (errno.ENOLCK, "NFSv4"), (errno.ENOSPC, "No space left")],
+)
+def test_a_cache_that_cannot_be_used_is_said_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: int, says: str
+) -> None:
+    def refused(lease: Path) -> None:
+        raise OSError(number, os.strerror(number), str(lease))
+
+    monkeypatch.setattr(hold, "hold", refused)
+    assert hold.main(tmp_path, "pod-4") == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"{tmp_path}/leases/pod-4: {os.strerror(number)}")
+    assert says in line
 
 
 def test_a_pod_that_was_killed_frees_its_lease(tmp_path: Path) -> None:

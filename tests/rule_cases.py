@@ -316,6 +316,12 @@ MODEL_CASES: Final = (
         "hub.example is not an address",
     ),
     RuleCase(
+        "own-hf-file",
+        _source(huggingFace={"repo": "a/b", "file": "*Q8_0.gguf"}),
+        _source(huggingFace={"repo": "a/b", "file": "model.safetensors"}),
+        "model.safetensors is not a GGUF file",
+    ),
+    RuleCase(
         "own-pvc-path",
         _source(pvc={"claimName": "models", "path": "llama"}),
         _source(pvc={"claimName": "models", "path": "../llama"}),

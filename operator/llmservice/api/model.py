@@ -63,6 +63,13 @@ class HuggingFaceSource(ApiModel):
     revision: Annotated[str, Field(min_length=1, max_length=128, description="Commit (best), tag or branch.")] = "main"
     endpoint: Annotated[str | None, Field(max_length=512, description="Mirror endpoint, https://…")] = None
     token_secret_ref: Annotated[SecretKeyRef | None, Field(description="Access token for gated models.")] = None
+    file: Annotated[
+        str | None,
+        Field(
+            max_length=256,
+            description="The one GGUF file to take, or a glob of it. Omitted: the safetensors files.",
+        ),
+    ] = None
 
     rules = (
         Rule(
@@ -73,6 +80,13 @@ class HuggingFaceSource(ApiModel):
             field_path=".repo",
         ),
         _endpoint("own-hf-endpoint"),
+        Rule(
+            code="own-hf-file",
+            expression="!has(self.file) || (self.file.endsWith('.gguf') && !self.file.contains('/'))",
+            message='"%s is not a GGUF file in the top folder of a repository: write its name or a glob of it, such as '
+            '*Q8_0.gguf; safetensors files are taken without file".format([self.file])',
+            field_path=".file",
+        ),
     )
 
 
@@ -191,6 +205,11 @@ class ModelSource(ApiModel):
     def is_fetched(self) -> bool:
         """Whether it comes over a network from a hub or a bucket, and may be kept in a cache."""
         return bool(self.hugging_face or self.s3 or self.gcs)
+
+    @property
+    def is_converted(self) -> bool:
+        """Whether what is fetched is a GGUF file, of which the serving image makes what engines read."""
+        return bool(self.hugging_face and self.hugging_face.file)
 
     rules = (
         Rule(

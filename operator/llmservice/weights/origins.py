@@ -16,7 +16,7 @@ async def open_origin(source: ModelSource, environment: Mapping[str, str]) -> As
     """The origin of `source`; credentials are in the environment. Raises WeightsError for other sources."""
     if source.hugging_face:
         said = source.hugging_face
-        hub = Hub.open(said.repo, said.revision, said.endpoint, environment.get("HF_TOKEN"))
+        hub = Hub.open(said.repo, said.revision, said.endpoint, environment.get("HF_TOKEN"), said.file)
         try:
             yield hub
         finally:

@@ -110,6 +110,11 @@ def lease_mounts() -> list[Manifest]:
     return [{"name": "cache", "mountPath": CACHE_PATH}]
 
 
+def cache_mounts(model: ModelSpec, fleet: FleetDefaults) -> list[Manifest]:
+    """What those see that only read the cache; empty where there is none."""
+    return [{**mount, "readOnly": True} for mount in lease_mounts()] if cache_volume(model, fleet) else []
+
+
 def triton_mounts(model: ModelSpec, template: PodTemplate, fleet: FleetDefaults) -> list[Manifest]:
     """What Triton sees.
 
@@ -121,7 +126,7 @@ def triton_mounts(model: ModelSpec, template: PodTemplate, fleet: FleetDefaults)
         {"name": "shm", "mountPath": "/dev/shm"},  # noqa: S108 - the pod's own
         {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the pod's own
         *_source_mount(model.source),
-        *([{**mount, "readOnly": True} for mount in lease_mounts()] if cache_volume(model, fleet) else []),
+        *cache_mounts(model, fleet),
     ]
     asked = _asked_mounts(template)
     return own + asked

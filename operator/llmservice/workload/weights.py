@@ -5,23 +5,27 @@ from __future__ import annotations
 from typing import Final
 
 from llmservice.api.fleet import FleetDefaults
-from llmservice.api.model import ModelSource, ModelSpec
+from llmservice.api.model import HostPathSource, ModelSource, ModelSpec
 from llmservice.api.service import LLMService
 from llmservice.api.template import PodTemplate
 from llmservice.repository.topology import engine_model
 from llmservice.workload.containers import ENV, asked_env, variables
 from llmservice.workload.manifest import Manifest
-from llmservice.workload.names import LEASE_CONTAINER, WEIGHTS_CONTAINER
+from llmservice.workload.names import CONVERT_CONTAINER, LEASE_CONTAINER, WEIGHTS_CONTAINER
 from llmservice.workload.security import container_security
 from llmservice.workload.volumes import (
     CACHE_PATH,
     SOURCE_PATH,
+    cache_mounts,
     cache_volume,
     fetch_mounts,
     lease_mounts,
     source_volume,
     weights_mounts,
 )
+
+FETCHED_PATH: Final = "/models/.fetched"
+"""Where a GGUF file is linked, to be converted."""
 
 _REFUSED: Final = ("PYTHON", "LD_")
 """Beginnings of variables that would bring code into a container that writes a cache of others."""
@@ -39,14 +43,19 @@ def build_weights_containers(
     """
     if not service.spec.model.source.is_fetched:
         return [_local(service, image, template, fleet)]
-    fetch = _fetch(service.spec.model, template, fleet)
-    return [_lease(fleet), fetch] if cache_volume(service.spec.model, fleet) else [fetch]
+    model = service.spec.model
+    built = [_lease(fleet)] if cache_volume(model, fleet) else []
+    built.append(_fetch(model, template, fleet))
+    if model.source.is_converted:
+        built.append(_convert(service, image, template, fleet))
+    return built
 
 
 def _fetch(model: ModelSpec, template: PodTemplate, fleet: FleetDefaults) -> Manifest:
     """Brings a model from a hub or a bucket: into the cache where there is one, and by links to `/models`."""
     cached = cache_volume(model, fleet)
-    arguments = ["weights", "fetch", "--source", _literal(model.source.text), "--target", "/models"]
+    arguments = ["weights", "fetch", "--source", _literal(model.source.text), "--target"]
+    arguments += [FETCHED_PATH if model.source.is_converted else "/models"]
     arguments += ["--cache", CACHE_PATH if cached else "/models/.cache"]
     limit = fleet.weights_cache.size_limit_bytes if cached else None
     if cached:
@@ -94,23 +103,43 @@ def _local(service: LLMService, image: str, template: PodTemplate, fleet: FleetD
     Has the template's variables and volumes too: proxies, certificates, Python packages.
     """
     source = service.spec.model.source
+    arguments = ["--mount", SOURCE_PATH] if source_volume(source) else []
+    mounts = weights_mounts(source, template)
+    return _in_serving_image(WEIGHTS_CONTAINER, service, source, arguments, mounts, image, template, fleet)
+
+
+def _convert(service: LLMService, image: str, template: PodTemplate, fleet: FleetDefaults) -> Manifest:
+    """Makes what engines read of the GGUF file that was fetched; the file stays where it is, once for all pods."""
+    model = service.spec.model
+    fetched = ModelSource(host_path=HostPathSource(path=FETCHED_PATH))
+    mounts = [*weights_mounts(model.source, template), *cache_mounts(model, fleet)]
+    return _in_serving_image(CONVERT_CONTAINER, service, fetched, [], mounts, image, template, fleet)
+
+
+def _in_serving_image(
+    name: str,
+    service: LLMService,
+    source: ModelSource,
+    arguments: list[str],
+    mounts: list[Manifest],
+    image: str,
+    template: PodTemplate,
+    fleet: FleetDefaults,
+) -> Manifest:
     script = f"/repository/{engine_model(service).name}/1/llmserving/weights.py"
-    arguments = [script, "--source", _literal(source.text), "--target", "/models"]
-    if source_volume(source):
-        arguments += ["--mount", SOURCE_PATH]
     owned = variables(ENV)
     return {
-        "name": WEIGHTS_CONTAINER,
+        "name": name,
         "image": image,
         "imagePullPolicy": fleet.image_pull_policy,
         "command": ["python3"],
-        "args": arguments,
+        "args": [script, "--source", _literal(source.text), "--target", "/models", *arguments],
         "env": owned + list(asked_env(template, owned).values()),
         # No memory limit: written files count towards it, and the kernel takes their pages back when it must.
         "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}},
         "securityContext": container_security(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": weights_mounts(source, template),
+        "volumeMounts": mounts,
     }
 
 

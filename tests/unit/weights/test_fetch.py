@@ -32,8 +32,10 @@ async def hub() -> AsyncIterator[HubServer]:
 
 
 @asynccontextmanager
-async def client(hub: HubServer, revision: str = "main", token: str | None = None) -> AsyncIterator[Hub]:
-    opened = Hub.open("owner/model", revision, hub.url, token)
+async def client(
+    hub: HubServer, revision: str = "main", token: str | None = None, file: str | None = None
+) -> AsyncIterator[Hub]:
+    opened = Hub.open("owner/model", revision, hub.url, token, file)
     try:
         yield opened
     finally:
@@ -41,9 +43,14 @@ async def client(hub: HubServer, revision: str = "main", token: str | None = Non
 
 
 async def fetched(
-    hub: HubServer, cache: Path, revision: str = "main", token: str | None = None, **policy: object
+    hub: HubServer,
+    cache: Path,
+    revision: str = "main",
+    token: str | None = None,
+    file: str | None = None,
+    **policy: object,
 ) -> Fetched:
-    async with client(hub, revision, token) as opened:
+    async with client(hub, revision, token, file) as opened:
         asked = CachePolicy(**policy)  # type: ignore[arg-type]
         return await fetch(opened, cache, asked, Progress(io.StringIO()), pause_seconds=0.001)
 
@@ -200,6 +207,40 @@ async def test_a_repository_without_a_model_is_said_before_a_byte_is_fetched(
         with pytest.raises(WeightsError, match=says) as caught:
             await fetched(hub, tmp_path)
     assert (caught.value.code, hub.sent) == (ExitCode.BAD_FORMAT, 0)
+
+
+GGUFS = {"m-Q4_K_M.gguf": b"GGUF" + b"4" * 1000, "m-Q8_0.gguf": b"GGUF" + b"8" * 2000, "config.json": b"{}"}
+
+
+async def test_one_gguf_file_is_taken_and_another_of_the_same_repository_has_a_place_of_its_own(tmp_path: Path) -> None:
+    async with HubServer(GGUFS).running() as hub:
+        first = await fetched(hub, tmp_path, file="*Q4_K_M.gguf")
+        other = await fetched(hub, tmp_path, file="m-Q8_0.gguf")
+    assert read(first.entry) == {"m-Q4_K_M.gguf": GGUFS["m-Q4_K_M.gguf"]}
+    assert read(other.entry) == {"m-Q8_0.gguf": GGUFS["m-Q8_0.gguf"]}
+    again = await fetched(hub, tmp_path, file="*Q4_K_M.gguf")
+    assert (again.entry, again.transferred, bool(again.offline)) == (first.entry, 0, True)
+
+
+@pytest.mark.parametrize(
+    ("file", "code", "says"),
+    [
+        (
+            None,
+            ExitCode.BAD_FORMAT,
+            r"no \.safetensors files: write one of its GGUF files as file \(m-Q4_K_M\.gguf, m-Q8",
+        ),
+        ("*.gguf", ExitCode.BAD_FORMAT, r"several files '\*\.gguf' \(m-Q4_K_M\.gguf, m-Q8_0\.gguf\)"),
+        ("m-Q2_K.gguf", ExitCode.NOT_FOUND, r"no file 'm-Q2_K\.gguf' in its top folder, but m-Q4_K_M\.gguf"),
+    ],
+)
+async def test_which_gguf_file_is_meant_must_be_clear(
+    tmp_path: Path, file: str | None, code: ExitCode, says: str
+) -> None:
+    async with HubServer(GGUFS).running() as hub:
+        with pytest.raises(WeightsError, match=says) as caught:
+            await fetched(hub, tmp_path, file=file)
+    assert (caught.value.code, hub.sent) == (code, 0)
 
 
 async def test_a_file_outside_of_the_repository_is_refused(tmp_path: Path) -> None:

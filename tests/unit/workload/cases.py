@@ -197,6 +197,21 @@ CASES = (
         {"model": {"source": {"s3": {"bucket": "models", "prefix": "smollm2", "credentialsSecret": "bucket"}}}},
     ),
     Case(
+        "weights-in-a-gguf-file",
+        {
+            "model": {
+                "source": {
+                    "huggingFace": {
+                        "repo": "owner/SmolLM2-135M-Instruct-GGUF",
+                        "revision": "a" * 40,
+                        "file": "*Q8_0.gguf",
+                    }
+                }
+            }
+        },
+        {"weightsCache": {"hostPath": "/var/cache/llmservice"}},
+    ),
+    Case(
         "weights-cached-on-the-node",
         {
             "model": LLAMA,

@@ -65,6 +65,7 @@ def api_server(settings: Settings, ports: dict[str, int], address: str) -> Compo
             f"--proxy-client-key-file={folder / 'front-proxy-client.key'}",
             f"--cert-dir={folder}",
             "--profiling=false",
+            "--feature-gates=ImageVolume=true",  # on by default since 1.35
         ),
         ready=lambda: Api(settings, address, ports["api"]).ready(),
         seconds=120.0,

@@ -115,7 +115,20 @@ def _missing_api(world: World, intent: Intent) -> str:
             f"the cluster does not serve {resources.RESOURCE_CLAIM_TEMPLATE.api_version}, which placement.allocation: "
             "ResourceClaim needs: use Kubernetes 1.34 or later, or write placement.allocation: ExtendedResource"
         )
+    name = intent.workload.manifest(resources.DEPLOYMENT.kind)["metadata"]["name"]
+    live = world.children.get((resources.DEPLOYMENT, name))
+    if intent.service.spec.model.source.oci and live is not None and not _has_image_volume(live):
+        return (
+            "the cluster has no image volumes and left out the one that source.oci needs: write source.pvc, or use "
+            "Kubernetes 1.35 (1.31 to 1.34 with the feature gate ImageVolume) and a runtime that mounts them, such as "
+            f"containerd 2.1, and then delete Deployment {name!r}"
+        )
     return ""
+
+
+def _has_image_volume(deployment: Manifest) -> bool:
+    volumes = deployment["spec"]["template"]["spec"].get("volumes") or ()
+    return any("image" in volume for volume in volumes)
 
 
 def _conflict(world: World) -> Finding:

@@ -111,6 +111,26 @@ async def test_a_report_that_says_nothing_claims_nothing(cluster: SmallCluster, 
     assert cluster.condition("CapacityFits")["status"] == "Unknown"
 
 
+async def test_a_cluster_that_drops_image_volumes_is_one_clear_condition() -> None:
+    cluster = SmallCluster(FleetDefaults(pools={"a100-40gb": Pool(accelerator="a100-40gb")}))
+    image = {"oci": {"reference": "registry.example/models/own:1"}}
+    cluster.user_applies(model={"source": image}, engine={"backend": "vllm"}, placement={"pool": "a100-40gb"})
+    await cluster.converge()
+    assert cluster.condition("Ready")["reason"] == "Serving"
+    (name,) = cluster.kube.names(resources.DEPLOYMENT, KEY[0])
+
+    def drop(deployment: dict[str, Any]) -> None:
+        pod = deployment["spec"]["template"]["spec"]
+        pod["volumes"] = [volume for volume in pod["volumes"] if "image" not in volume]
+
+    cluster.kube.change(resources.DEPLOYMENT, KEY[0], name, drop)
+    await cluster.converge()
+    ready = cluster.condition("Ready")
+    assert ready["reason"] == "ApiMissing"
+    assert "no image volumes" in ready["message"]
+    assert f"delete Deployment '{name}'" in ready["message"]
+
+
 async def test_progress_stands_in_the_status(cluster: SmallCluster) -> None:
     line = {"phase": "download", "percent": 44.8, "bytes": 12, "total_bytes": 2_680_000_000}
     line |= {"bytes_per_second": 84_700_000, "eta_seconds": 17.4}

@@ -4,27 +4,46 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator
+import ssl
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
+from mmap import mmap
+from typing import Any
 
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 COMMIT = "c" * 40
 PIECE = 16 * 1024
+PIECES_PER_SECOND = 50
+"""At most, where the rate is limited."""
+Content = bytes | mmap
+"""Of one file; a large one stays on the disk."""
 
 
-def blob_id(content: bytes) -> str:
+def blob_id(content: Content) -> str:
     """Git's name of a blob."""
-    return hashlib.sha1(f"blob {len(content)}\0".encode() + content, usedforsecurity=False).hexdigest()
+    made = hashlib.sha1(f"blob {len(content)}\0".encode(), usedforsecurity=False)
+    made.update(content)
+    return made.hexdigest()
+
+
+@cache
+def described(name: str, content: Content) -> dict[str, Any]:
+    """What the hub says of a file, worked out once."""
+    if name.endswith((".safetensors", ".gguf")):
+        large = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
+        return {"rfilename": name, "size": len(content), "blobId": "0" * 40, "lfs": large}  # the id is the pointer's
+    return {"rfilename": name, "size": len(content), "blobId": blob_id(content)}
 
 
 @dataclass
 class HubServer:
     """One repository, `owner/model`. What it sent is counted; faults are set by the test."""
 
-    files: dict[str, bytes]
+    files: Mapping[str, Content]
     token: str | None = None
     gated: bool = False
     revisions: dict[str, str] = field(default_factory=lambda: {"main": COMMIT, COMMIT: COMMIT})
@@ -46,31 +65,36 @@ class HubServer:
         return sum(map(len, self.files.values()))
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator[HubServer]:
-        """Serves on a free port of 127.0.0.1."""
+    async def running(
+        self, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
+    ) -> AsyncIterator[HubServer]:
+        """Serves on a free port of 127.0.0.1, or where it is said."""
         app = web.Application()
+        app.router.add_get("/counts", self._counts)
+        app.router.add_get("/rate/{bytes_per_second}", self._rate)
         app.router.add_get("/api/models/owner/model/revision/{revision}", self._info)
-        app.router.add_get("/owner/model/resolve/{revision}/{file}", self._redirect)
-        app.router.add_get("/store/{file}", self._content)
+        app.router.add_get("/owner/model/resolve/{revision}/{file:.+}", self._redirect)
+        app.router.add_get("/store/{file:.+}", self._content)
         app.router.add_route("*", "/{rest:.*}", self._unknown)
-        server = TestServer(app, host="127.0.0.1")
-        await server.start_server()
+        server = TestServer(app, host=host, port=port or None, scheme="https" if tls else "http")
+        await server.start_server(ssl=tls)
         self.url = str(server.make_url("/")).rstrip("/")
         try:
             yield self
         finally:
             await server.close()
 
+    async def _counts(self, _: web.Request) -> web.Response:
+        return web.json_response({"sent": self.sent, "asked": self.asked, "size": self.size})
+
+    async def _rate(self, request: web.Request) -> web.Response:
+        self.bytes_per_second = float(request.match_info["bytes_per_second"])
+        return web.Response()
+
     async def _info(self, request: web.Request) -> web.Response:
         if refused := self._refused(request):
             return refused
-        siblings = []
-        for name, content in self.files.items():
-            described: dict[str, object] = {"rfilename": name, "size": len(content), "blobId": blob_id(content)}
-            if name.endswith(".safetensors"):
-                described["blobId"] = "0" * 40  # of the pointer, not of the content
-                described["lfs"] = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}
-            siblings.append(described)
+        siblings = [described(name, content) for name, content in self.files.items()]
         return web.json_response({"sha": self.revisions[request.match_info["revision"]], "siblings": siblings})
 
     async def _redirect(self, request: web.Request) -> web.Response:
@@ -95,8 +119,9 @@ class HubServer:
         answer.content_length = len(content) - start
         await answer.prepare(request)
         most = self.break_after.pop(0) if self.break_after else len(content)
-        for at in range(start, len(content), PIECE):
-            piece = content[at : at + PIECE]
+        step = max(PIECE, int((self.bytes_per_second or 0) / PIECES_PER_SECOND))
+        for at in range(start, len(content), step):
+            piece = content[at : at + step]
             if at - start + len(piece) > most:
                 assert request.transport is not None
                 request.transport.abort()

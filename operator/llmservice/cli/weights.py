@@ -30,6 +30,7 @@ def weights_fetch(
     target: Annotated[Path, typer.Option(help="Folder that gets links to the model's files.")],
     pod: Annotated[str | None, typer.Option(help="Uid of the pod, whose lease keeps the model in the cache.")] = None,
     size_limit: Annotated[int | None, typer.Option(min=1, help="Bytes that all models of the cache may take.")] = None,
+    folder: Annotated[list[str] | None, typer.Option(help="A folder below the source's top one, too.")] = None,
     verify: Annotated[VerifyFiles, typer.Option(help="When cached files are read and compared.")] = VerifyFiles.CHANGED,
 ) -> None:
     """Bring a model from a hub or a bucket, with progress as JSON lines; the exit code names what went wrong."""
@@ -37,4 +38,5 @@ def weights_fetch(
     from llmservice.weights.fetch import CachePolicy
     from llmservice.weights.step import Step, run
 
-    raise typer.Exit(run(Step(source, cache, target, CachePolicy(size_limit, Verify(verify.value), pod))))
+    policy = CachePolicy(size_limit, Verify(verify.value), pod)
+    raise typer.Exit(run(Step(source, cache, target, policy, folders=tuple(folder or ()))))

@@ -29,6 +29,7 @@ from llmservice.local.screen import Screen
 from llmservice.local.watched_file import WatchedFile
 from llmservice.local.weights import bring_weights
 from llmservice.openai.routes import Endpoint
+from llmservice.repository.source_folders import source_folders
 from llmservice.workload.openai import served_names
 from llmservice.workload.probes import startup_budget
 
@@ -70,8 +71,9 @@ class Session:
     async def run(self) -> None:
         """Serves until a signal asks to stop, then drains. Raises LocalError when the service cannot be started."""
         with self._signals():
-            source = self.intent.service.spec.model.source
-            if await self._unless_stopped(bring_weights(source, self.weights, self._tell_weights)):
+            service = self.intent.service
+            source, folders = service.spec.model.source, source_folders(service)
+            if await self._unless_stopped(bring_weights(source, self.weights, self._tell_weights, folders)):
                 self.screen.say(f"weights ready in {self.weights}")
                 await self._serve()
             else:

@@ -28,8 +28,12 @@ def weights_folder(source: ModelSource, cache: Path) -> Path:
     return cache / "models" / f"{readable}-{source.key[:KEY_LENGTH]}"
 
 
-async def bring_weights(source: ModelSource, folder: Path, tell: Callable[[str], None]) -> None:
-    """Fills `folder` from `source` unless it is there; `tell` gets each step in words. Raises LocalError.
+async def bring_weights(
+    source: ModelSource, folder: Path, tell: Callable[[str], None], folders: tuple[str, ...] = ()
+) -> None:
+    """Fills `folder` from `source` unless it is there, with `folders` below the source's top one.
+
+    `tell` gets each step in words. Raises LocalError.
 
     Cancelled, it ends the step; what is downloaded stays, and the next run goes on from there.
     """
@@ -41,9 +45,9 @@ async def bring_weights(source: ModelSource, folder: Path, tell: Callable[[str],
     folder.parent.mkdir(parents=True, exist_ok=True)
     if source.is_converted:
         fetched = folder.with_name(f"{folder.name}.gguf")
-        await _run(_program(source, folder), source, fetched, tell)
+        await _run(_program(source, folder, folders), source, fetched, tell)
         source = ModelSource(host_path=HostPathSource(path=str(fetched)))
-    await _run(_program(source, folder), source, folder, tell)
+    await _run(_program(source, folder, folders), source, folder, tell)
 
 
 async def _run(program: list[str], source: ModelSource, target: Path, tell: Callable[[str], None]) -> None:
@@ -71,12 +75,13 @@ async def _run(program: list[str], source: ModelSource, target: Path, tell: Call
         raise LocalError(f"the weights could not be brought: {_fields(last).get('message') or last or f'exit {code}'}")
 
 
-def _program(source: ModelSource, folder: Path) -> list[str]:
+def _program(source: ModelSource, folder: Path, folders: tuple[str, ...]) -> list[str]:
     """The pod's own program for this source; hubs and buckets share a cache beside the folders of models."""
     if not source.is_fetched:
         return [sys.executable, str(code_root() / SHARED_LIBRARY / "weights.py")]
     call = "from llmservice.cli.main import main; main()"
-    return [sys.executable, "-c", call, "weights", "fetch", "--cache", str(folder.parent.parent / "weights")]
+    further = [f"--folder={name}" for name in folders]
+    return [sys.executable, "-c", call, "weights", "fetch", "--cache", str(folder.parent.parent / "weights"), *further]
 
 
 def progress_in_words(line: str) -> str:

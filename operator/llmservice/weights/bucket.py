@@ -46,6 +46,8 @@ class Bucket:
     service: str
     credentials: str = ""
     """A digest of the credentials it is read with."""
+    folders: tuple[str, ...] = ()
+    """Folders below the prefix that are wanted too."""
 
     @property
     def words(self) -> str:
@@ -64,7 +66,7 @@ class Bucket:
 
     async def list(self) -> Listing:
         """The files that an engine needs, as they are now."""
-        wanted = Wanted(self.where)
+        wanted = Wanted(self.where, folders=self.folders)
         below = f"{self.prefix}/" if self.prefix else ""
         try:
             async for page in self.store.list(self.prefix or None):

@@ -153,6 +153,7 @@ class Transfers:
 
 
 def _put(partial: Path, final: Path, sha256: str) -> Recorded:
+    final.parent.mkdir(parents=True, exist_ok=True)
     partial.replace(final)
     return Recorded.of(final, sha256)
 

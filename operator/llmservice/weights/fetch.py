@@ -115,16 +115,23 @@ async def _fill(
             progress.begin("download", listing.size, have)
             known |= await _bring(Transfers(origin, progress, pause_seconds), entry, missing)
         for stray in entry.files.iterdir():
-            if stray.name not in known:
+            if stray.name not in known and not stray.is_dir():
                 stray.unlink()
         for stray in entry.partial.iterdir():
             stray.unlink()
+        known |= _of_others(entry, known)
         if missing or damaged or known != entry.recorded() or policy.verify is Verify.ALWAYS or _is_old(entry):
             entry.record(listing, known)
         (entry.folder / "wanted").unlink(missing_ok=True)
         entry.touch()
     _remember(origin, cache, entry)
     return Fetched(entry, listing.revision, listing.size, progress.transferred, tuple(damaged), removed)
+
+
+def _of_others(entry: Entry, known: dict[str, Recorded]) -> dict[str, Recorded]:
+    """Files of folders that other services of this model asked for, such as their adapters: they stay."""
+    recorded = {path: was for path, was in entry.recorded().items() if "/" in path and path not in known}
+    return {path: was for path, was in recorded.items() if (entry.files / path).is_file()}
 
 
 async def _bring(transfers: Transfers, entry: Entry, missing: list[RemoteFile]) -> dict[str, Recorded]:
@@ -213,7 +220,7 @@ def _is_old(entry: Entry) -> bool:
 def _part(entry: Entry, file: RemoteFile) -> Path:
     """Where the file is while it comes; another content of the same name never continues it."""
     key = hashlib.sha256(f"{file.path} {file.size} {file.etag} {file.checksum}".encode()).hexdigest()[:16]
-    return entry.partial / f"{file.path}.{key}"
+    return entry.partial / f"{file.path.replace('/', '_')}.{key}"
 
 
 def _part_size(entry: Entry, file: RemoteFile) -> int:

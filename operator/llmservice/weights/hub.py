@@ -26,7 +26,7 @@ TIMEOUT: Final = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60
 
 @dataclass
 class Hub:
-    """One revision of one repository; of it one GGUF file where `file` names it.
+    """One revision of one repository; of it one GGUF file where `file` names it, and `folders` below its top one.
 
     `token` is None for what everybody may read.
     """
@@ -37,14 +37,23 @@ class Hub:
     endpoint: str = PUBLIC_HUB
     token: str | None = None
     file: str | None = None
+    folders: tuple[str, ...] = ()
     commit: str = ""
     """What the revision is, once it was listed."""
 
     @classmethod
-    def open(cls, repo: str, revision: str, endpoint: str | None, token: str | None, file: str | None = None) -> Self:
+    def open(
+        cls,
+        repo: str,
+        revision: str,
+        endpoint: str | None,
+        token: str | None,
+        file: str | None = None,
+        folders: tuple[str, ...] = (),
+    ) -> Self:
         """With a session of its own, which honours the usual variables of proxies. To be closed."""
         session = aiohttp.ClientSession(timeout=TIMEOUT, trust_env=True, headers={"Accept-Encoding": "identity"})
-        return cls(repo, revision, session, (endpoint or PUBLIC_HUB).rstrip("/"), token or None, file)
+        return cls(repo, revision, session, (endpoint or PUBLIC_HUB).rstrip("/"), token or None, file, folders)
 
     @property
     def words(self) -> str:
@@ -69,7 +78,7 @@ class Hub:
             raise WeightsError(
                 ExitCode.BAD_FORMAT, f"{self.endpoint} does not speak a hub's protocol: check the endpoint"
             ) from error
-        wanted = Wanted(f"{self.repo} on the hub", self.file)
+        wanted = Wanted(f"{self.repo} on the hub", self.file, self.folders)
         for sibling in told.get("siblings") or ():
             wanted.add(_file(sibling))
         self.commit = str(told.get("sha") or self.revision)

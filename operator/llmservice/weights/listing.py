@@ -12,8 +12,9 @@ from typing import Any, Final, Protocol
 
 from llmservice.weights.errors import ExitCode, WeightsError
 
-PATTERNS: Final = ("*.safetensors", "*.json", "*.model", "*.jinja", "*.txt", "tokenizer*", "*.py")
+PATTERNS: Final = ("*.safetensors", "*.engine", "*.json", "*.model", "*.jinja", "*.txt", "tokenizer*", "*.py")
 """What a serving engine reads; the rest of a source (other formats of the same weights) stays there."""
+WEIGHTS: Final = (".safetensors", ".engine")
 
 
 GGUF: Final = ".gguf"
@@ -101,10 +102,14 @@ class Origin(Protocol):
 
 @dataclass
 class Wanted:
-    """Chooses an engine's files from all that a source has; `file`: the one GGUF file of this name or glob."""
+    """Chooses an engine's files from all that a source has: those of its top folder, and of `folders` below it.
+
+    `file`: the one GGUF file of this name or glob, and nothing else.
+    """
 
     where: str
     file: str | None = None
+    folders: tuple[str, ...] = ()
     found: list[RemoteFile] = field(default_factory=list)
     ggufs: list[str] = field(default_factory=list)
 
@@ -113,9 +118,10 @@ class Wanted:
         path = PurePosixPath(file.path)
         if path.is_absolute() or ".." in path.parts or not path.parts:
             raise WeightsError(ExitCode.BAD_FORMAT, f"{self.where} names a file outside of it: {file.path!r}")
-        if len(path.parts) != 1 or path.name.startswith("."):
+        folder = "/".join(path.parts[:-1])
+        if (folder and folder not in self.folders) or path.name.startswith("."):
             return
-        if path.suffix == GGUF:
+        if path.suffix == GGUF and not folder:
             self.ggufs.append(path.name)
         if any(fnmatch(path.name, one) for one in ([self.file] if self.file else PATTERNS)):
             self.found.append(file)
@@ -124,8 +130,8 @@ class Wanted:
         """The files, smallest first. Raises WeightsError where no model is among them, or more than one."""
         if self.file:
             return self._one_gguf(self.file)
-        names = {file.path for file in self.found}
-        whole = any(name.endswith(".safetensors") for name in names)
+        names = {file.path for file in self.found if "/" not in file.path}
+        whole = any(name.endswith(WEIGHTS) for name in names)
         if "config.json" not in names and (whole or not self.ggufs):
             raise WeightsError(
                 ExitCode.BAD_FORMAT, f"{self.where} has no config.json in its top folder: name the folder that has it"
@@ -135,6 +141,13 @@ class Wanted:
             raise WeightsError(
                 ExitCode.BAD_FORMAT, f"{self.where} has no .safetensors files: {remedy}, or name a copy that has them"
             )
+        for folder in self.folders:
+            if not any(file.path.startswith(f"{folder}/") for file in self.found):
+                raise WeightsError(
+                    ExitCode.NOT_FOUND,
+                    f"{self.where} has no files in its folder {folder!r}: correct the adapter's, the draft's or the "
+                    "tokenizer's path in the spec",
+                )
         return tuple(sorted(self._without_copies(names), key=lambda file: (file.size, file.path)))
 
     def _one_gguf(self, file: str) -> tuple[RemoteFile, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from llmservice.api.model import ModelSource
 from llmservice.weights.errors import ExitCode, WeightsError
@@ -12,11 +13,17 @@ from llmservice.weights.listing import Origin
 
 
 @asynccontextmanager
-async def open_origin(source: ModelSource, environment: Mapping[str, str]) -> AsyncIterator[Origin]:
-    """The origin of `source`; credentials are in the environment. Raises WeightsError for other sources."""
+async def open_origin(
+    source: ModelSource, environment: Mapping[str, str], folders: tuple[str, ...] = ()
+) -> AsyncIterator[Origin]:
+    """The origin of `source`, with `folders` below its top one; credentials are in the environment.
+
+    Raises WeightsError for other sources.
+    """
     if source.hugging_face:
         said = source.hugging_face
-        hub = Hub.open(said.repo, said.revision, said.endpoint, environment.get("HF_TOKEN"), said.file)
+        token = environment.get("HF_TOKEN")
+        hub = Hub.open(said.repo, said.revision, said.endpoint, token, said.file, folders)
         try:
             yield hub
         finally:
@@ -24,11 +31,13 @@ async def open_origin(source: ModelSource, environment: Mapping[str, str]) -> As
     elif source.s3:
         from llmservice.weights.bucket import open_s3
 
-        yield open_s3(source.s3.bucket, source.s3.prefix, source.s3.endpoint, source.s3.region, environment)
+        bucket = open_s3(source.s3.bucket, source.s3.prefix, source.s3.endpoint, source.s3.region, environment)
+        yield replace(bucket, folders=folders)
     elif source.gcs:
         from llmservice.weights.bucket import open_gcs
 
-        yield open_gcs(source.gcs.bucket, source.gcs.prefix, environment.get("GOOGLE_SERVICE_ACCOUNT_KEY"))
+        bucket = open_gcs(source.gcs.bucket, source.gcs.prefix, environment.get("GOOGLE_SERVICE_ACCOUNT_KEY"))
+        yield replace(bucket, folders=folders)
     else:
         raise WeightsError(
             ExitCode.INVALID_SOURCE, "this source is not fetched over a network: write huggingFace, s3 or gcs"

@@ -33,6 +33,8 @@ class Step:
     target: Path
     policy: CachePolicy
     report: Path = TERMINATION_LOG
+    folders: tuple[str, ...] = ()
+    """Folders below the top one of the source that the service needs too."""
 
 
 def run(step: Step, environment: Mapping[str, str] | None = None, progress: Progress | None = None) -> ExitCode:
@@ -56,7 +58,7 @@ def run(step: Step, environment: Mapping[str, str] | None = None, progress: Prog
 async def _run(step: Step, environment: Mapping[str, str], progress: Progress) -> dict[str, Any]:
     started = time.monotonic()
     source = _parse(step.source)
-    async with open_origin(source, environment) as origin:
+    async with open_origin(source, environment, step.folders) as origin:
         fetched = await fetch(origin, step.cache, step.policy, progress)
     link(fetched.entry.files, step.target)
     seconds = round(time.monotonic() - started, 1)

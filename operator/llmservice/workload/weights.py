@@ -8,6 +8,7 @@ from llmservice.api.fleet import FleetDefaults
 from llmservice.api.model import HostPathSource, ModelSource, ModelSpec
 from llmservice.api.service import LLMService
 from llmservice.api.template import PodTemplate
+from llmservice.repository.source_folders import source_folders
 from llmservice.repository.topology import engine_model
 from llmservice.workload.containers import ENV, asked_env, variables
 from llmservice.workload.manifest import Manifest
@@ -45,17 +46,18 @@ def build_weights_containers(
         return [_local(service, image, template, fleet)]
     model = service.spec.model
     built = [_lease(fleet)] if cache_volume(model, fleet) else []
-    built.append(_fetch(model, template, fleet))
+    built.append(_fetch(model, source_folders(service), template, fleet))
     if model.source.is_converted:
         built.append(_convert(service, image, template, fleet))
     return built
 
 
-def _fetch(model: ModelSpec, template: PodTemplate, fleet: FleetDefaults) -> Manifest:
+def _fetch(model: ModelSpec, folders: tuple[str, ...], template: PodTemplate, fleet: FleetDefaults) -> Manifest:
     """Brings a model from a hub or a bucket: into the cache where there is one, and by links to `/models`."""
     cached = cache_volume(model, fleet)
     arguments = ["weights", "fetch", "--source", _literal(model.source.text), "--target"]
     arguments += [FETCHED_PATH if model.source.is_converted else "/models"]
+    arguments += [f"--folder={_literal(folder)}" for folder in folders]
     arguments += ["--cache", CACHE_PATH if cached else "/models/.cache"]
     limit = fleet.weights_cache.size_limit_bytes if cached else None
     if cached:

@@ -33,9 +33,13 @@ async def hub() -> AsyncIterator[HubServer]:
 
 @asynccontextmanager
 async def client(
-    hub: HubServer, revision: str = "main", token: str | None = None, file: str | None = None
+    hub: HubServer,
+    revision: str = "main",
+    token: str | None = None,
+    file: str | None = None,
+    folders: tuple[str, ...] = (),
 ) -> AsyncIterator[Hub]:
-    opened = Hub.open("owner/model", revision, hub.url, token, file)
+    opened = Hub.open("owner/model", revision, hub.url, token, file, folders)
     try:
         yield opened
     finally:
@@ -48,9 +52,10 @@ async def fetched(
     revision: str = "main",
     token: str | None = None,
     file: str | None = None,
+    folders: tuple[str, ...] = (),
     **policy: object,
 ) -> Fetched:
-    async with client(hub, revision, token, file) as opened:
+    async with client(hub, revision, token, file, folders) as opened:
         asked = CachePolicy(**policy)  # type: ignore[arg-type]
         return await fetch(opened, cache, asked, Progress(io.StringIO()), pause_seconds=0.001)
 
@@ -207,6 +212,42 @@ async def test_a_repository_without_a_model_is_said_before_a_byte_is_fetched(
         with pytest.raises(WeightsError, match=says) as caught:
             await fetched(hub, tmp_path)
     assert (caught.value.code, hub.sent) == (ExitCode.BAD_FORMAT, 0)
+
+
+ADAPTERS = {
+    "adapters/sql/adapter_config.json": b"{}",
+    "adapters/sql/adapter_model.safetensors": b"s" * 1000,
+    "adapters/chat/adapter_config.json": b"[]",
+    "other/model.safetensors": b"o" * 1000,
+}
+
+
+async def test_folders_come_where_they_are_asked_for_and_those_of_another_service_stay(tmp_path: Path) -> None:
+    async with HubServer(small_model() | ADAPTERS).running() as hub:
+        one = await fetched(hub, tmp_path, folders=("adapters/sql",))
+        other = await fetched(hub, tmp_path, folders=("adapters/chat",))
+        again = await fetched(hub, tmp_path, folders=("adapters/sql",), verify=Verify.ALWAYS)
+    link(one.entry.files, tmp_path / "models")
+    assert (tmp_path / "models/adapters/sql/adapter_model.safetensors").read_bytes() == b"s" * 1000
+    assert (tmp_path / "models/adapters/chat/adapter_config.json").read_bytes() == b"[]"
+    assert not (tmp_path / "models/other").exists()
+    assert one.entry == other.entry == again.entry
+    assert (other.transferred, again.transferred) == (2, 0)
+
+
+async def test_a_folder_that_is_not_there_is_said_before_a_byte_is_fetched(tmp_path: Path) -> None:
+    async with HubServer(small_model() | ADAPTERS).running() as hub:
+        with pytest.raises(WeightsError, match="no files in its folder 'adapters/sq'") as caught:
+            await fetched(hub, tmp_path, folders=("adapters/sq",))
+    assert (caught.value.code, hub.sent) == (ExitCode.NOT_FOUND, 0)
+
+
+async def test_a_built_engine_with_its_tokenizer_comes(tmp_path: Path) -> None:
+    files = {"config.json": b"{}", "rank0.engine": b"e" * 1000, "tokenizer/tokenizer.json": b"{}"}
+    async with HubServer(files | {"README.md": b"#"}).running() as hub:
+        found = await fetched(hub, tmp_path, folders=("tokenizer",))
+    kept = {str(path.relative_to(found.entry.files)) for path in found.entry.files.rglob("*") if path.is_file()}
+    assert kept == set(files)
 
 
 GGUFS = {"m-Q4_K_M.gguf": b"GGUF" + b"4" * 1000, "m-Q8_0.gguf": b"GGUF" + b"8" * 2000, "config.json": b"{}"}

@@ -197,6 +197,20 @@ CASES = (
         {"model": {"source": {"s3": {"bucket": "models", "prefix": "smollm2", "credentialsSecret": "bucket"}}}},
     ),
     Case(
+        "adapters-in-the-repository",
+        {
+            "model": LLAMA,
+            "engine": {
+                "backend": "vllm",
+                "vllm": {
+                    "adapters": [{"name": "sql", "path": "adapters/sql"}, {"name": "own", "path": "/adapters/own"}],
+                    "speculative": {"method": "Draft", "model": "draft/"},
+                },
+            },
+            "placement": {"pool": "a100-80gb"},
+        },
+    ),
+    Case(
         "weights-in-a-gguf-file",
         {
             "model": {

@@ -60,13 +60,13 @@ lint: setup ## ruff, mypy strict, import-linter, generated files up to date
 	@$(BIN)/python -m llmservice.api.generate --check && $(BIN)/python -m llmservice.capacity.generate --check
 
 unit: setup ## Pure code, milliseconds each
-	@echo "» unit" && $(PYTEST) -n auto -m unit tests
+	@echo "» unit" && $(PYTEST) -n auto --dist loadscope -m unit tests
 
 cluster: setup ## Against a real API server
 	@echo "» cluster" && $(PYTHON) -m cluster up --tier api && $(PYTEST) -p no:randomly -m cluster tests
 
 e2e: setup vllm $(S3_STAMP) ## Real kubelet, real tritonserver, real model
-	@echo "» e2e" && $(PYTHON) -m cluster up && $(PYTEST) -p no:randomly -n 2 --dist loadgroup -m e2e tests
+	@echo "» e2e" && $(PYTHON) -m cluster up && $(PYTEST) -p no:randomly -n 2 --dist loadscope -m e2e tests
 
 generate: setup ## Write generated files: CRD, chart copies, API reference
 	@$(BIN)/python -m llmservice.api.generate && $(BIN)/python -m llmservice.capacity.generate

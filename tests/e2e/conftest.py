@@ -10,6 +10,7 @@ from cluster import testing
 from cluster.lifecycle import Tier
 from tests.cluster_fixtures import kubectl, namespace
 from tests.e2e.models import smollm2
+from tests.sharing import CLUSTER, CLUSTER_FOLDERS, scope_of
 
 __all__ = ["kubeconfig", "kubectl", "namespace", "smollm2"]
 
@@ -20,10 +21,9 @@ def kubeconfig(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return testing.kubeconfig(Tier.FULL, tmp_path_factory.mktemp("kubeconfig"))
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Two processes share this tier: one has the cluster and waits for it, the other goes through the rest by file."""
+    """Tests that use the cluster belong where one process runs them all."""
     for item in items:
-        if item.get_closest_marker("e2e"):
-            cluster = "kubeconfig" in getattr(item, "fixturenames", ())
-            item.add_marker(pytest.mark.xdist_group("cluster" if cluster else str(item.path)))
+        used = item.get_closest_marker("e2e") and "kubeconfig" in getattr(item, "fixturenames", ())
+        if used and scope_of(item.nodeid) != CLUSTER:
+            raise pytest.UsageError(f"{item.nodeid} uses the cluster: move it into a folder of {CLUSTER_FOLDERS}")

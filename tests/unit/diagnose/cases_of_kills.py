@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from llmservice.api.reasons import Reason
-from tests.unit.diagnose.cases import INITIALIZED, RUNNING, SCHEDULED, Case, failed, triton
+from tests.unit.diagnose.pod_cases import INITIALIZED, RUNNING, SCHEDULED, Case, failed, triton
 
 ENDED_BY_US = "llmservice: ending tritonserver: a gate process died"
 

@@ -12,13 +12,15 @@ from llmservice.diagnose.chain import deployment_finding, pod_finding, service_f
 from llmservice.diagnose.finding import Evidence, Finding
 from llmservice.diagnose.pod import read_pod
 from llmservice.diagnose.triton_log import model_failure
-from tests.unit.diagnose.cases import CASES, LOGS, RUNNING, Case, triton
+from tests.unit.diagnose.cases import CASES
+from tests.unit.diagnose.cases_before_start import CASES_BEFORE_START
 from tests.unit.diagnose.cases_of_kills import CASES_OF_KILLS
+from tests.unit.diagnose.pod_cases import LOGS, RUNNING, Case, triton
 
 pytestmark = pytest.mark.unit
 
 
-@pytest.mark.parametrize("case", [*CASES, *CASES_OF_KILLS], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*CASES_BEFORE_START, *CASES, *CASES_OF_KILLS], ids=lambda case: case.name)
 def test_a_pod_s_state_is_read_as_its_cause(case: Case) -> None:
     manifest = {
         "metadata": {

@@ -18,6 +18,8 @@ from typing import Any, Final
 from benchmarks.capacity_cases import FLEET, Compared, combinations, service, write_configs
 from benchmarks.capacity_engine import engine_blocks
 from benchmarks.capacity_peers import side_by_side
+from benchmarks.capacity_served import CASES as SERVED
+from benchmarks.capacity_served import served
 from benchmarks.figures import ROOT, Figures
 from llmservice.capacity.memory import BLOCK_TOKENS
 from llmservice.capacity.plan import plan
@@ -88,11 +90,25 @@ def against_engine(figures: Figures) -> None:
         off = found.planned / found.taken - 1
         worst = max(worst, abs(off))
         print(
-            f"torch engine, {found.case.limit} GiB, {found.case.percent} %, {found.case.sequences} sequences of "
+            f"torch engine, {found.case.limit} MiB, {found.case.percent} %, {found.case.sequences} sequences of "
             f"{found.case.length}: planned {found.planned} blocks of {BLOCK_TOKENS} tokens, "
             f"it took {found.taken} ({off:+.2%})"
         )
     figures.add("plan_engine_blocks_worst", 100 * worst, "%", 1)
+
+
+def against_requests(figures: Figures) -> None:
+    """Sequences that the plan promises, served at once by the torch engine within its memory."""
+    broken = 0
+    for found in served():
+        broken += not found.kept
+        print(
+            f"torch engine, {found.case.limit} MiB, {found.case.percent} %: {found.promised} sequences of "
+            f"{found.case.length} tokens promised; {found.at_once} were inside at once, {found.answered} answered, "
+            f"{found.preempted} preemptions"
+        )
+    figures.add("plan_promises_served", len(SERVED), "promises")
+    figures.add("plan_promises_broken", broken, "promises", 0)
 
 
 def timed(figures: Figures) -> None:
@@ -120,6 +136,7 @@ def main() -> int:
     figures = Figures("capacity")
     against_reference(figures)
     against_engine(figures)
+    against_requests(figures)
     timed(figures)
     print(side_by_side())
     figures.write()

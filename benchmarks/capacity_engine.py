@@ -15,20 +15,24 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from benchmarks.figures import ROOT
+from llmservice.api.plan import CapacityPlan
+
+if TYPE_CHECKING:
+    from llmtorch.engine import TorchEngine
 
 REPO: Final = "HuggingFaceTB/SmolLM2-135M-Instruct"
-GIB: Final = 2**30
+MIB: Final = 2**20
 EMBEDDING_BYTES: Final = 49_152 * 576 * 4
-BESIDE_BYTES: Final = 85 * 2**20
+BESIDE_BYTES: Final = 85 * MIB
 """tritonserver and two gates: proportional set sizes of a serving replica."""
 
 
 @dataclass(frozen=True)
 class EngineCase:
-    """What an engine is given: `limit` in GiB, the share of it in percent, sequences and tokens of the longest."""
+    """What an engine is given: `limit` in MiB, the share of it in percent, sequences and tokens of the longest."""
 
     limit: int
     percent: int
@@ -37,11 +41,11 @@ class EngineCase:
 
 
 CASES: Final = (
-    EngineCase(8, 90, 8, 2048),  # bounded by the sequences
-    EngineCase(4, 90, 4, 8192),
-    EngineCase(3, 90, 64, 8192),  # bounded by the memory
-    EngineCase(4, 80, 64, 8192),
-    EngineCase(6, 90, 64, 8192),
+    EngineCase(8192, 90, 8, 2048),  # bounded by the sequences
+    EngineCase(4096, 90, 4, 8192),
+    EngineCase(3072, 90, 64, 8192),  # bounded by the memory
+    EngineCase(4096, 80, 64, 8192),
+    EngineCase(6144, 90, 64, 8192),
 )
 
 
@@ -64,15 +68,16 @@ def engine_blocks() -> Iterator[Blocks]:
         for case in CASES:
             command = [sys.executable, "-m", "benchmarks.capacity_engine", json.dumps(asdict(case)), str(weights)]
             done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, env=dict(os.environ))
-            yield Blocks(case, _planned(case), int(done.stdout))
+            yield Blocks(case, planned(case).kv_blocks, int(done.stdout))
 
 
-def _planned(case: EngineCase) -> int:
+def planned(case: EngineCase) -> CapacityPlan:
+    """What the plan says of a case."""
     from benchmarks.capacity_cases import service
     from llmservice.api.fleet import FleetDefaults
     from llmservice.capacity.plan import plan
 
-    fleet = FleetDefaults.model_validate({"pools": {"cpu": {"memory": f"{case.limit}Gi"}}})
+    fleet = FleetDefaults.model_validate({"pools": {"cpu": {"memory": f"{case.limit}Mi"}}})
     asked = service(
         REPO,
         "cpu",
@@ -80,11 +85,11 @@ def _planned(case: EngineCase) -> int:
         batching={"maxSequences": case.sequences},
         kvCache={"memoryPercent": case.percent},
     )
-    return plan(asked, fleet).kv_blocks
+    return plan(asked, fleet)
 
 
-def take(case: EngineCase, weights: Path) -> int:
-    """Blocks of an engine that is really made here."""
+def made_engine(case: EngineCase, weights: Path) -> TorchEngine:
+    """An engine that is really made here, within the limit."""
     from llmserving.host_memory import host_memory
     from llmtorch import kv_cache
     from llmtorch.engine import TorchEngine
@@ -93,10 +98,10 @@ def take(case: EngineCase, weights: Path) -> int:
     with tempfile.TemporaryDirectory() as folder:
 
         def limited() -> tuple[int, int]:
-            return host_memory(*_control_group(Path(folder), case.limit * GIB))
+            return host_memory(*_control_group(Path(folder), case.limit * MIB))
 
         vars(kv_cache)["host_memory"] = limited
-        engine = TorchEngine(
+        return TorchEngine(
             EngineOptions(
                 weights,
                 max_sequences=case.sequences,
@@ -106,7 +111,11 @@ def take(case: EngineCase, weights: Path) -> int:
                 device="cpu",
             )
         )
-    return engine._blocks.num_blocks  # noqa: SLF001 - what it took is nobody else's business
+
+
+def take(case: EngineCase, weights: Path) -> int:
+    """Blocks of the cache that such an engine has."""
+    return made_engine(case, weights)._blocks.num_blocks  # noqa: SLF001 - what it took is nobody else's business
 
 
 def _control_group(folder: Path, limit: int) -> tuple[Path, Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import secrets
 import subprocess
@@ -58,6 +59,12 @@ def resident_megabytes(pid: int) -> float:
     raise ProcessLookupError(f"process {pid} has no memory: it has ended")
 
 
+def processor_seconds(pid: int) -> float:
+    """Seconds of processor time that a process has used, its own and the kernel's (proc(5), fields 14 and 15)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @dataclass(frozen=True)
 class OperatorProcess:
     """A running operator."""
@@ -83,6 +90,11 @@ class OperatorProcess:
         """Its resident memory in MB."""
         self._require_alive()
         return resident_megabytes(self.process.pid)
+
+    def processor_seconds(self) -> float:
+        """Processor time that it has used so far, in seconds: the same on a machine that does other things as well."""
+        self._require_alive()
+        return processor_seconds(self.process.pid)
 
     async def _page(self, path: str) -> str:
         self._require_alive()

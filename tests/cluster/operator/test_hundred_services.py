@@ -10,7 +10,8 @@ from uuid import uuid4
 import pytest
 import pytest_asyncio
 
-from benchmarks.placement_world import World, judge, shapes
+from benchmarks.placement_judge import judge
+from benchmarks.placement_world import World, shapes
 from benchmarks.waiting import until
 from llmservice.kube.real import connect
 from tests.cluster.operator.conftest import Start

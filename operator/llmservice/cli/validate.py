@@ -15,6 +15,7 @@ from llmservice.api.validation import Finding, validate
 from llmservice.capacity.pools import with_built_in_pools
 from llmservice.cli.documents import Document, UnreadableError, read_services, read_text
 from llmservice.reconcile.intent import Blocked, intend
+from llmservice.repository.gate_config import gate_warnings
 from llmservice.repository.lint import lint_pbtxt
 
 _UNREADABLE: Final = "unreadable"
@@ -74,11 +75,15 @@ def validate_pbtxt(files: list[Path], *, as_json: bool) -> int:
 
 
 def _beyond_the_rules(document: Document) -> list[Row]:
-    """What plan and renderer say of a service that the API server would take, on the pools that need no fleet."""
+    """What plan and renderer refuse or leave out of a service that the API server would take.
+
+    On the pools that need no fleet.
+    """
     fleet = with_built_in_pools(FleetDefaults(built_in_pools=["*"]))
     intent = intend(document.manifest, fleet, b"validate")
     if not isinstance(intent, Blocked):
-        return []
+        left_out = gate_warnings(intent.service, intent.plan)
+        return [_row(document.label, "warning", finding) for finding in left_out]
     if intent.plan is not None and intent.plan.problems:
         return [_row(document.label, "error", problem) for problem in intent.plan.problems]
     if intent.condition is ConditionType.SPEC_VALID:

@@ -23,6 +23,7 @@ from llmservice.reconcile.knobs import knobs_in_force
 from llmservice.repository.engine_config import NEWEST
 from llmservice.repository.errors import RenderError
 from llmservice.repository.features import OLDEST_GATE_VERSION, TritonFeatures
+from llmservice.repository.gate_config import gate_warnings
 from llmservice.repository.layout import Paths
 from llmservice.repository.render import Repository, render
 
@@ -91,6 +92,7 @@ def intend_service(service: LLMService, host: Host, warnings: tuple[str, ...] = 
     plan = plan_capacity(service, fleet)
     if plan.fits is False:
         raise LocalError(" ".join([plan.reason, *plan.remedies]).strip())
+    warnings += tuple(str(finding) for finding in gate_warnings(service, plan))
     knobs = knobs_in_force(service, plan)
     try:
         repository = render(service, plan, knobs, FEATURES, host.paths)

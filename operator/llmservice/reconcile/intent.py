@@ -28,6 +28,7 @@ from llmservice.reconcile.informed_plan import NOTHING_SHOWN, Shown, informed
 from llmservice.reconcile.knobs import knobs_in_force
 from llmservice.repository.errors import RenderError, UnknownTritonVersionError
 from llmservice.repository.features import TritonFeatures
+from llmservice.repository.gate_config import gate_warnings
 from llmservice.repository.render import Repository, render
 from llmservice.signals.canary import Canary
 from llmservice.workload.build import Workload, build, repository_with
@@ -118,6 +119,7 @@ def intend(
         over = any(problem.code == QUOTA_CODE for problem in plan.problems)
         reason = Reason.QUOTA_EXCEEDED if over else Reason.DOES_NOT_FIT
         return Blocked(ConditionType.CAPACITY_FITS, reason, text, service, plan, warnings)
+    warnings += tuple(str(finding) for finding in gate_warnings(service, blind))
     knobs = knobs_in_force(service, blind, tuned)
     if share is not None and plan.accelerators_per_replica:
         spec, each = service.spec, plan.accelerators_per_replica

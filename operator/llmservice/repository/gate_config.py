@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from llmservice.api.batching import Batching, BatchingMode, Queue, QueueLevel
+from llmservice.api.findings import Finding
 from llmservice.api.knobs import Knobs
 from llmservice.api.plan import CapacityPlan
 from llmservice.api.service import LLMService
@@ -82,6 +83,24 @@ def gate_batch_size(mode: BatchingMode, sequences: int) -> int:
             return min(CONTINUOUS_BATCH_LIMIT, sequences)
 
 
+def gate_warnings(service: LLMService, plan: CapacityPlan) -> tuple[Finding, ...]:
+    """What the gate of this plan leaves out of the spec: preferred sizes of batches larger than it can form."""
+    batching = service.spec.batching
+    most = gate_batch_size(batching.mode, engine_sequences(batching, plan))
+    larger = sorted({size for size in batching.preferred_batch_sizes if size > most})
+    if batching.mode is not BatchingMode.DYNAMIC or not larger:
+        return ()
+    sizes = ", ".join(map(str, larger))
+    return (
+        Finding(
+            "plan-preferred-size",
+            "spec.batching.preferredBatchSizes",
+            f"No batch of {sizes} is formed: the capacity plan has room for {most} sequences at once.",
+            f"Write sizes of at most {most}, or batching.maxSequences: {larger[-1]} where you know that they fit.",
+        ),
+    )
+
+
 def _set_dynamic_batching(config: Any, batching: Batching, knobs: Knobs) -> None:
     """Delay, sizes, order, priorities and queue limits. Without batching there is nothing to wait for: no delay."""
     target = config.dynamic_batching
@@ -89,7 +108,8 @@ def _set_dynamic_batching(config: Any, batching: Batching, knobs: Knobs) -> None
     if batching.mode is not BatchingMode.NONE:
         target.max_queue_delay_microseconds = _microseconds(knobs.max_queue_delay)
     if batching.mode is BatchingMode.DYNAMIC:
-        # The plan may hold fewer sequences than the sizes were written for, and Triton refuses a larger one (V6).
+        # The plan may hold fewer sequences than the sizes were written for, and Triton refuses a larger one (V6):
+        # `gate_warnings` tells of those.
         sizes = sorted({size for size in batching.preferred_batch_sizes if size <= config.max_batch_size})
         target.preferred_batch_size.extend(sizes)
     target.preserve_ordering = batching.preserve_ordering

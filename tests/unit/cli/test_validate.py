@@ -136,3 +136,12 @@ def test_what_plan_and_renderer_refuse_is_said_as_well(tmp_path: Path) -> None:
     assert "image 24.10 has no LLM API" in output
     code, output = run("validate", service_file(tmp_path, engine=trt, placement={"pool": "a-fleets-own"}))
     assert code == 0, output
+
+
+def test_sizes_of_batches_that_the_plan_has_no_room_for_are_warned_of(tmp_path: Path) -> None:
+    asked = {"mode": "Dynamic", "preferredBatchSizes": [4, 64]}
+    code, output = run("validate", service_file(tmp_path, batching=asked))
+    assert code == 0
+    assert "No batch of 64 is formed: the capacity plan has room for 8 sequences at once." in output
+    code, output = run("validate", service_file(tmp_path, batching=asked | {"preferredBatchSizes": [4]}))
+    assert "plan-preferred-size" not in output

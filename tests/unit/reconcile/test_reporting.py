@@ -142,3 +142,14 @@ def test_an_engine_that_tells_splits_what_kubernetes_sees_as_one_phase() -> None
 
 def _ended(name: str, begun: str, ended: str) -> dict[str, Any]:
     return {"name": name, "state": {"terminated": {"exitCode": 0, "startedAt": begun, "finishedAt": ended}}}
+
+
+async def test_preferred_sizes_above_the_plan_are_a_warning_of_the_status() -> None:
+    cluster = SmallCluster()
+    cluster.user_applies(batching={"mode": "Dynamic", "preferredBatchSizes": [4, 64]})
+    await cluster.converge()
+    said = "spec.batching.preferredBatchSizes: No batch of 64 is formed"
+    assert any(warning.startswith(said) for warning in cluster.status()["warnings"])
+    valid = cluster.condition("SpecValid")
+    assert (valid["status"], valid["reason"]) == ("True", "AcceptedWithWarnings")
+    assert said in valid["message"]

@@ -14,6 +14,7 @@ from llmservice.api.knobs import Knobs
 from llmservice.api.validation import validate
 from llmservice.repository.errors import RenderError
 from llmservice.repository.features import TritonFeatures
+from llmservice.repository.gate_config import gate_warnings
 from llmservice.repository.layout import Paths
 from llmservice.repository.proto import from_text, to_text
 from llmservice.repository.render import Repository, Role, render
@@ -116,6 +117,17 @@ def test_the_delay_is_the_knobs_not_the_specs() -> None:
 def test_preferred_sizes_that_the_plan_cannot_hold_are_left_out() -> None:
     case = Case("", {"batching": {"mode": "Dynamic", "preferredBatchSizes": [32, 8, 8, 4]}})
     assert list(gate(case).dynamic_batching.preferred_batch_size) == [4, 8]
+
+
+def test_the_sizes_that_are_left_out_are_told_with_what_to_write() -> None:
+    plan = replace(CPU, max_sequences=8)
+    case = Case("", {"batching": {"mode": "Dynamic", "preferredBatchSizes": [64, 32, 8, 4]}}, plan)
+    (told,) = gate_warnings(case.service, plan)
+    assert told.field_path == "spec.batching.preferredBatchSizes"
+    assert told.message == "No batch of 32, 64 is formed: the capacity plan has room for 8 sequences at once."
+    assert "Write sizes of at most 8, or batching.maxSequences: 64" in told.remedy
+    held = Case("", {"batching": {"mode": "Dynamic", "preferredBatchSizes": [8, 4]}}, plan)
+    assert gate_warnings(held.service, plan) == ()
 
 
 def test_requests_that_name_no_level_get_the_lowest_unless_the_spec_says_otherwise() -> None:

@@ -64,6 +64,15 @@ class Speculative(ApiModel):
         str | None,
         Field(max_length=512, description="Folder of the proposing model; as an adapter's path."),
     ] = None
+    repo: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            max_length=256,
+            description="Of Draft: the hub's repository that has the proposing model's shape, for the capacity plan "
+            "alone; its files come from `model`. Omitted: its memory is not planned.",
+        ),
+    ] = None
     lookup: Annotated[int, Field(ge=1, le=32, description="Of Ngram: longest run of tokens that is looked up.")] = 4
 
     rules = (
@@ -74,6 +83,12 @@ class Speculative(ApiModel):
             '? "Ngram proposes from the prompt and has no model: remove speculative.model" '
             ': "%s proposes by a model of its own: write speculative.model, its folder".format([self.method])',
             field_path=".model",
+        ),
+        Rule(
+            code="own-speculative-repo",
+            expression="!has(self.repo) || self.method == 'Draft'",
+            message='"%s proposes by no model of its own shape: remove speculative.repo".format([self.method])',
+            field_path=".repo",
         ),
     )
 

@@ -11,7 +11,7 @@ from llmservice.api.operations import KvCacheDtype
 from llmservice.capacity.accelerators import Accelerator
 from llmservice.capacity.architecture import Model
 from llmservice.capacity.kv_dtypes import kv_bytes, kv_scale_bytes
-from llmservice.capacity.memory import Layout, Memory, measure, sequence_bytes
+from llmservice.capacity.memory import BLOCK_TOKENS, Layout, Memory, measure, sequence_bytes
 
 USUAL_LENGTH_DIVISOR: Final = 4
 """vLLM and TensorRT-LLM page the cache and preempt when it is full, so they are planned for sequences of a quarter of
@@ -66,5 +66,6 @@ class Case:
         return self.memory.kv_budget_bytes * length // max(1, sequence_bytes(self.model, self.layout, length))
 
     def sequences_of(self, length: int) -> int:
-        """Sequences of `length` tokens that the cache holds at once."""
-        return self.memory.kv_budget_bytes // max(1, sequence_bytes(self.model, self.layout, max(1, length)))
+        """Sequences of `length` tokens that the cache holds at once: each has whole blocks."""
+        whole = -(-max(1, length) // BLOCK_TOKENS) * BLOCK_TOKENS
+        return self.memory.kv_budget_bytes // max(1, sequence_bytes(self.model, self.layout, whole))

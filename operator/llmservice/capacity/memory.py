@@ -10,6 +10,7 @@ from typing import Final
 
 from llmservice.api.engine import Backend, Parallelism
 from llmservice.capacity.architecture import Model
+from llmservice.capacity.extras import NO_EXTRAS, Extras, adapter_numbers, draft_kv_numbers, draft_parameters
 from llmservice.capacity.quantity import GIB
 from llmservice.capacity.quantization import Quantization, bits_per_weight
 
@@ -47,7 +48,7 @@ class Layout:
     """What decides the memory of one engine, besides the model: types, split, and the share it may take.
 
     `memory_bytes` is of one accelerator. `step_tokens` is the most that one step computes,
-    `kv_scale_bytes` what stands beside each cached key and value.
+    `kv_scale_bytes` what stands beside each cached key and value, `extras` what the engine holds beside the model.
     """
 
     memory_bytes: int
@@ -60,6 +61,7 @@ class Layout:
     step_tokens: int
     kv_scale_bytes: int = 0
     is_cpu: bool = False
+    extras: Extras = NO_EXTRAS
 
     @property
     def accelerators(self) -> int:
@@ -98,6 +100,13 @@ class Memory:
     reserve_bytes: int
     kv_token_bytes: int
     kv_budget_bytes: int
+    adapter_bytes: int = 0
+    draft_bytes: int = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """What is loaded: weights, room for adapters, and the proposing model."""
+        return self.weights_bytes + self.adapter_bytes + self.draft_bytes
 
     @property
     def overhead_bytes(self) -> int:
@@ -114,6 +123,7 @@ class Memory:
 def measure(model: Model, layout: Layout) -> Memory:
     """The memory of the fullest accelerator: `cache = share · memory - weights - overhead`; never below zero."""
     weights = stage_weights_bytes(model, layout)
+    adapters, draft = adapter_bytes(model, layout), draft_bytes(model, layout)
     if layout.is_cpu:
         overhead = (CPU_PROCESS_BYTES, 0, 0, 0, 0)
     else:
@@ -130,8 +140,21 @@ def measure(model: Model, layout: Layout) -> Memory:
         total_weights_bytes(model, layout),
         *overhead,
         kv_token_bytes=sequence_bytes(model, layout, 1),
-        kv_budget_bytes=max(0, layout.budget_bytes - weights - sum(overhead)),
+        kv_budget_bytes=max(0, layout.budget_bytes - weights - adapters - draft - sum(overhead)),
+        adapter_bytes=adapters,
+        draft_bytes=draft,
     )
+
+
+def adapter_bytes(model: Model, layout: Layout) -> int:
+    """Slots for the adapters of one step, in the type that the model computes in, on the fullest accelerator."""
+    ranks = layout.extras.adapter_slots * layout.extras.adapter_rank
+    return ranks * adapter_numbers(model, layout.tensor, stage_layers(model, layout)) * layout.dtype_bytes
+
+
+def draft_bytes(model: Model, layout: Layout) -> int:
+    """Weights of the proposing model, split as the model is; it has one stage."""
+    return draft_parameters(model, layout.extras, layout.tensor) * layout.dtype_bytes
 
 
 def communication_bytes(tensor: int) -> int:
@@ -171,13 +194,14 @@ def _weights(model: Model, layout: Layout, layers: int, ends: float) -> int:
 
 
 def sequence_bytes(model: Model, layout: Layout, length: int) -> int:
-    """Bytes of keys and values of one sequence of `length` tokens, on the fullest accelerator."""
+    """Bytes of keys and values of one sequence of `length` tokens, on the fullest accelerator, the draft's included."""
     layers = stage_layers(model, layout)
     # The torch engine's blocks hold every layer, so a window that slides frees none of them.
     whole = layout.backend is Backend.TORCH
     layer_tokens = layers * length if whole else model.cached_layer_tokens(length, layers)
     scales = model.kv_vectors(layout.tensor) * layout.kv_scale_bytes
-    return layer_tokens * (model.kv_numbers(layout.tensor) * layout.kv_bytes + scales)
+    draft = length * draft_kv_numbers(model, layout.extras, layout.tensor) * layout.kv_bytes
+    return layer_tokens * (model.kv_numbers(layout.tensor) * layout.kv_bytes + scales) + draft
 
 
 def activation_bytes(model: Model, layout: Layout) -> int:

@@ -14,7 +14,7 @@ from llmservice.api.model import Dtype, ModelSource
 from llmservice.capacity.architecture import Experts, LatentAttention, Model
 from llmservice.capacity.quantization import Quantization, split_name
 
-__all__ = ["Catalogue", "catalogue", "find_model", "source_name"]
+__all__ = ["Catalogue", "catalogue", "find_model", "find_repository", "source_name"]
 
 
 class Catalogue(NamedTuple):
@@ -58,6 +58,11 @@ def find_model(source: ModelSource) -> Model | None:
     if source.package:
         return known.packages.get(source.package.name.lower().replace("_", "-").replace(".", "-"))
     return None
+
+
+def find_repository(repo: str) -> Model | None:
+    """The model of a hub's repository, quantised copies of known ones included; None where it is not known."""
+    return _of_repository(repo.lower(), catalogue())
 
 
 def source_name(source: ModelSource) -> str:

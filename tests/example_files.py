@@ -17,6 +17,7 @@ EXPECTED_WARNINGS: Final[dict[str, set[str]]] = {
     "llama2-13b-a100.yaml": set(),
     "llama2-13b-claimed.yaml": set(),
     "llama2-13b-queued.yaml": set(),
+    "llama3-405b-two-nodes.yaml": set(),
     "llama2-13b-vllm-nvidia.yaml": {"trap-driver-nvidia"},
     "llama3-8b-vllm-adapters.yaml": set(),
     "llama3-8b-tensorrtllm-pytorch.yaml": {"trap-driver-nvidia"},

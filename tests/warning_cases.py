@@ -21,6 +21,10 @@ WARNING_CASES: Final[dict[str, dict[str, Any]]] = {
         "engine": {"backend": "vllm", "driver": "Nvidia"},
         "service": {"openAI": {"apiKeysSecret": "keys"}},
     },
+    "trap-tensor-over-nodes": {
+        "engine": {"backend": "vllm", "parallelism": {"tensor": 8, "pipeline": 2, "nodes": 4}},
+        "placement": {"pool": "a100-80gb"},
+    },
     "trap-bls-instances": {
         "engine": {
             "backend": "tensorrtllm",

@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import dataclasses
 import importlib
+import os
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from vllm import SamplingParams
@@ -19,6 +20,7 @@ from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.exceptions import EngineDeadError
 from vllm.v1.metrics.loggers import StatLoggerBase
 
+from llmvllm.nodes import node_arguments
 from llmvllm.options import EngineOptions
 from llmvllm.statistics import Statistics
 
@@ -41,11 +43,10 @@ class Core:
     """
 
     def __init__(self, options: EngineOptions, statistics: Statistics) -> None:
-        known = {field.name: field.type for field in dataclasses.fields(AsyncEngineArgs)}
         self._adapters = {
             name: LoRARequest(name, number, path) for number, (name, path) in enumerate(options.adapters.items(), 1)
         }
-        self._arguments = AsyncEngineArgs(**options.engine_arguments(known))
+        self._arguments = AsyncEngineArgs(**self.arguments(options, os.environ))
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self.loop.run_forever, name="vllm", daemon=True)
         self._thread.start()
@@ -55,6 +56,12 @@ class Core:
             self._stop()
             raise
         self.max_length = int(self._llm.model_config.max_model_len)
+
+    @staticmethod
+    def arguments(options: EngineOptions, environment: Mapping[str, str]) -> dict[str, Any]:
+        """Arguments of `AsyncEngineArgs` for this node. Raises `OptionError`."""
+        known = {field.name: field.type for field in dataclasses.fields(AsyncEngineArgs)}
+        return options.engine_arguments(known) | node_arguments(options.nodes, environment)
 
     @staticmethod
     def on_cpu() -> bool:

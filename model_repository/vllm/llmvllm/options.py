@@ -28,6 +28,7 @@ AGREED: Final = frozenset(
         "served_names",
         "tensor_parallel",
         "pipeline_parallel",
+        "nodes",
         "device",
         "adapters",
     }
@@ -44,8 +45,8 @@ class EngineOptions:
     """Options of one engine instance.
 
     `max_length` and `max_batch_tokens` None are what the model and vLLM say. `memory_percent` bounds weights plus KV
-    cache, in percent of the memory of the device. `adapters` are folders of LoRA adapters by name. `arguments` are
-    vLLM's own, as they were written.
+    cache, in percent of the memory of the device. `nodes` share the engine (`nodes.py`). `adapters` are folders of LoRA
+    adapters by name. `arguments` are vLLM's own, as they were written.
     """
 
     model_path: Path
@@ -58,6 +59,7 @@ class EngineOptions:
     memory_percent: int = 90
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
+    nodes: int = 1
     device: str = "auto"
     chat_template: str | None = None
     adapters: Mapping[str, str] = field(default_factory=dict)
@@ -86,6 +88,7 @@ class EngineOptions:
             memory_percent=parameters.integer("memory_percent", 90, minimum=1),
             tensor_parallel=parameters.integer("tensor_parallel", 1, minimum=1),
             pipeline_parallel=parameters.integer("pipeline_parallel", 1, minimum=1),
+            nodes=parameters.integer("nodes", 1, minimum=1),
             device=parameters.text("device", device),
             chat_template=parameters.text("chat_template", "") or None,
             adapters=json.loads(parameters.text("adapters", "") or "{}"),

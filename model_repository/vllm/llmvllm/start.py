@@ -17,9 +17,14 @@ from llmvllm.statistics import Statistics
 def start_engine(options: EngineOptions, metrics: EngineMetrics, series: Metrics) -> VllmEngine:
     """Loads the weights and starts vLLM's processes. Whatever keeps vLLM from starting is raised."""
     statistics = Statistics(metrics, series)
-    core = Core(options if not Core.on_cpu() else on_cpu(options, processor_flags(), host_memory()), statistics)
+    core = Core(for_this_host(options), statistics)
     tokenizer = TextTokenizer.load(options.model_path, options.chat_template)
     prompts = Prompts(tokenizer, core.max_length)
     return VllmEngine(
         core, prompts, statistics, lost=(EngineDeadError,), invalid=INVALID, adapters=tuple(options.adapters)
     )
+
+
+def for_this_host(options: EngineOptions) -> EngineOptions:
+    """The options with what a CPU needs, where this vLLM is one for processors."""
+    return on_cpu(options, processor_flags(), host_memory()) if Core.on_cpu() else options

@@ -30,6 +30,7 @@ OWNED_PARAMETERS: Final = {
     "tokenizer": "model.source",
     "tensor_parallel": "engine.parallelism.tensor",
     "pipeline_parallel": "engine.parallelism.pipeline",
+    "nodes": "engine.parallelism.nodes",
     "scheduling_policy": "batching.priorities",
     "disable_log_stats": "nothing: the operator counts",
     "tensor_parallel_size": "engine.parallelism.tensor",
@@ -56,6 +57,17 @@ OWNED_PARAMETERS: Final = {
 }
 """Engine parameters that the operator renders from the spec, and the field that sets each."""
 
+NODE_PARAMETERS: Final = (
+    "nnodes",
+    "node_rank",
+    "master_addr",
+    "master_port",
+    "distributed_executor_backend",
+    "data_parallel_size",
+)
+"""Arguments of vLLM that follow from `parallelism.nodes`, where it is above 1."""
+
+_NODE_LIST = "[" + ", ".join(f"'{key}'" for key in NODE_PARAMETERS) + "]"
 _OWNED_LIST = "[" + ", ".join(f"'{key}'" for key in OWNED_PARAMETERS) + "]"
 _OWNED_MAP = "{" + ", ".join(f"'{key}': '{field}'" for key, field in OWNED_PARAMETERS.items()) + "}"
 _OFFENDER = f"self.parameters.filter(k, k in {_OWNED_LIST})[0]"
@@ -81,10 +93,24 @@ class Driver(StrEnum):
 
 
 class Parallelism(ApiModel):
-    """How one replica is split; GPUs per replica = tensor * pipeline."""
+    """How one replica is split; GPUs per replica = tensor * pipeline, as many on each of its nodes."""
 
     tensor: Annotated[int, Field(ge=1, le=64, description="Accelerators that share each layer.")] = 1
     pipeline: Annotated[int, Field(ge=1, le=64, description="Groups of accelerators that share the layers.")] = 1
+    nodes: Annotated[
+        int,
+        Field(
+            ge=1,
+            le=16,
+            description="Nodes that one replica runs on, a pod on each. Above 1: backend vllm with driver Native, and "
+            "LeaderWorkerSet in the cluster.",
+        ),
+    ] = 1
+
+    @property
+    def accelerators(self) -> int:
+        """Accelerators of one replica."""
+        return self.tensor * self.pipeline
 
     rules = (
         Rule(
@@ -92,6 +118,13 @@ class Parallelism(ApiModel):
             expression="self.tensor * self.pipeline <= 64",
             message='"tensor %d times pipeline %d is more than 64 accelerators in one replica: lower one of them"'
             ".format([self.tensor, self.pipeline])",
+        ),
+        Rule(
+            code="own-nodes-share",
+            expression="self.tensor * self.pipeline % self.nodes == 0",
+            message='"tensor %d times pipeline %d is no multiple of %d nodes, and each takes as many accelerators: '
+            'lower nodes, or raise tensor or pipeline".format([self.tensor, self.pipeline, self.nodes])',
+            field_path=".nodes",
         ),
     )
 
@@ -182,6 +215,21 @@ class EngineSpec(ApiModel):
             expression="self.backend != 'torch' || (self.parallelism.tensor == 1 && self.parallelism.pipeline == 1)",
             message='"the torch engine runs on one accelerator: write tensor: 1 and pipeline: 1, or backend: vllm"',
             field_path=".parallelism",
+        ),
+        Rule(
+            code="own-nodes-backend",
+            expression="self.parallelism.nodes == 1 || (self.backend == 'vllm' && self.driver == 'Native')",
+            message='"backend %s with driver %s runs on one node: write nodes: 1, or backend: vllm with driver: Native"'
+            ".format([self.backend, self.driver])",
+            field_path=".parallelism.nodes",
+        ),
+        Rule(
+            code="own-nodes-executor",
+            expression="self.parallelism.nodes == 1 || !has(self.parameters) || "
+            f"self.parameters.all(k, !(k in {_NODE_LIST}))",
+            message='"over several nodes the operator says how vLLM\'s processes find each other: remove parameter %s"'
+            f".format([self.parameters.filter(k, k in {_NODE_LIST})[0]])",
+            field_path=".parameters",
         ),
         Rule(
             code="own-image-form",

@@ -19,6 +19,8 @@ class MemoryUse:
     reserve: int
     kv_cache: int
     outside: int
+    adapters: int = 0
+    draft: int = 0
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,8 @@ class CapacityPlan:
     is what the engine is told, `fitting_sequences` what the cache holds at `planned_length`. `instances` engine
     instances would fit beside each other, each with a sequence of the maximum length. `reload_fits` tells whether the
     weights fit a second time beside a serving engine, `reload_percent` the highest memoryPercent at which they would.
-    `kv_blocks` of 16 tokens are what the engine allocates. `problems` make it impossible, whatever the memory.
+    `kv_blocks` of 16 tokens are what the engine allocates. `nodes` are those of one replica. `problems` make it
+    impossible, whatever the memory.
     """
 
     pool: str
@@ -85,3 +88,9 @@ class CapacityPlan:
     gains: tuple[Gain, ...] = ()
     smallest_pool: str = ""
     problems: tuple[Finding, ...] = ()
+    nodes: int = 1
+
+    @property
+    def accelerators_per_pod(self) -> int:
+        """Accelerators of each of a replica's pods, one a node."""
+        return self.accelerators_per_replica // self.nodes

@@ -32,6 +32,9 @@ PLURAL: Final = "llmservices"
 SHORT_NAME: Final = "llm"
 MAX_NAME_LENGTH: Final = 45
 """Characters of a service's name: names and labels of children, 63 at most, carry a revision and a suffix."""
+MAX_GROUP_NAME_LENGTH: Final = 39
+"""Where replicas run on several nodes: pods have their StatefulSet's name, the service's with revision and a group's
+number (at most three digits), and a hash of ten in the label `controller-revision-hash`."""
 
 
 class LLMServiceSpec(ApiModel):
@@ -66,6 +69,13 @@ class LLMServiceSpec(ApiModel):
             message='"a MIG slice shares nothing with its neighbours, so parallelism cannot span pool %s: write '
             'tensor: 1 and pipeline: 1, or a pool of whole accelerators".format([self.placement.pool])',
             field_path=".engine.parallelism",
+        ),
+        Rule(
+            code="own-nodes-cpu",
+            expression="self.engine.parallelism.nodes == 1 || self.placement.pool != 'cpu'",
+            message='"a replica on processors runs on one node: write engine.parallelism.nodes: 1, or a pool of '
+            'accelerators"',
+            field_path=".engine.parallelism.nodes",
         ),
         Rule(
             code="own-nvidia-mode",
@@ -177,6 +187,15 @@ class LLMService(ApiModel):
             expression=f"size(self.metadata.name) <= {MAX_NAME_LENGTH}",
             message='"the name %s is too long for the names of its Deployments and pods: use at most '
             f'{MAX_NAME_LENGTH} characters"'
+            ".format([self.metadata.name])",
+            field_path=".metadata.name",
+        ),
+        Rule(
+            code="own-nodes-name",
+            expression="self.spec.engine.parallelism.nodes == 1 "
+            f"|| size(self.metadata.name) <= {MAX_GROUP_NAME_LENGTH}",
+            message='"the name %s is too long for the StatefulSets of replicas over several nodes: use at most '
+            f'{MAX_GROUP_NAME_LENGTH} characters"'
             ".format([self.metadata.name])",
             field_path=".metadata.name",
         ),

@@ -130,9 +130,16 @@ class CapacityStatus(StatusModel):
     fits: Annotated[bool | None, Field(description="Absent where the model is not known well enough.")] = None
     accelerator: Word | None = None
     accelerators_per_replica: Annotated[int | None, Field(ge=0)] = None
+    nodes: Annotated[int | None, Field(ge=0, description="Nodes of one replica; absent for one.")] = None
     max_sequences: Annotated[int | None, Field(ge=0)] = None
     max_length: Annotated[int | None, Field(ge=0)] = None
     weights_bytes: Annotated[int | None, Field(ge=0)] = None
+    adapter_bytes: Annotated[
+        int | None, Field(ge=0, description="Room for LoRA adapters, on the fullest accelerator; absent for none.")
+    ] = None
+    draft_bytes: Annotated[
+        int | None, Field(ge=0, description="Weights of the proposing model, on the fullest accelerator.")
+    ] = None
     kv_tokens: Annotated[int | None, Field(ge=0, description="Tokens the cache of keys and values holds.")] = None
     kv_bytes_per_token: Annotated[int | None, Field(ge=0, description="Of one token, over all accelerators.")] = None
     planned_length: Annotated[

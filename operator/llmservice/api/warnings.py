@@ -47,6 +47,7 @@ _BATCHING = "object.spec.batching"
 _SOURCE = "object.spec.model.source"
 _ENGINE = "object.spec.engine"
 _BUILT = f"has({_ENGINE}.tensorrtllm) && {_ENGINE}.tensorrtllm.runtime == 'Engine'"
+_SPLIT = f"{_ENGINE}.parallelism"
 _LEVELS = f"{_BATCHING}.priorities.levels"
 
 WARNINGS: Final = (
@@ -130,6 +131,14 @@ WARNINGS: Final = (
         "|| (has(object.spec.model.tokenizer) && has(object.spec.model.tokenizer.chatTemplate)))",
         '"API keys, TLS, served names and chat templates are for the OpenAI endpoint and the gate, and a stock backend '
         'has neither: remove them, or write driver: Native"',
+    ),
+    WarningRule(
+        "trap-tensor-over-nodes",
+        "spec.engine.parallelism",
+        f"{_SPLIT}.nodes > 1 && {_SPLIT}.tensor * {_SPLIT}.pipeline / {_SPLIT}.nodes % {_SPLIT}.tensor != 0",
+        f'"%d accelerators share each layer over several nodes, and every token crosses their network twice a layer: '
+        'write a tensor of at most the accelerators of one node, and a pipeline of at least as many stages as nodes"'
+        f".format([{_SPLIT}.tensor])",
     ),
     WarningRule(
         "trap-bls-instances",

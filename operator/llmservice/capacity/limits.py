@@ -14,8 +14,11 @@ from llmservice.api.service import LLMService
 from llmservice.api.tensorrtllm import Runtime
 from llmservice.capacity.accelerators import Accelerator, accelerators
 from llmservice.capacity.architecture import Model
-from llmservice.capacity.kv_dtypes import offered_kv_dtypes
+from llmservice.capacity.kv_dtypes import offered_kv_dtypes, vllm_version
 from llmservice.capacity.quantization import HALF_TYPES, Quantization, quantization_named
+
+SEVERAL_NODES: Final = (0, 13, 0)
+"""The first vLLM in one of NVIDIA's images with `nnodes`, `node_rank` and `master_addr` (vllm#23691, November 2025)."""
 
 QUOTA_CODE: Final = "plan-quota"
 """Code of the one problem that is no property of model and accelerator."""
@@ -41,6 +44,7 @@ def problems(
     """Everything that makes `service` impossible on `accelerator`; without a model, what can be said without it."""
     quantization = quantization_in_force(service, model)
     found = [*_of_slices(service, accelerator), *_of_driver(service, accelerator), *_of_engine(service, accelerator)]
+    found += _of_nodes(service, accelerator, triton_version)
     found += _of_kv_dtype(service, accelerator, quantization, triton_version)
     if model:
         found += [*_of_tensor(service, accelerator, model), *_of_pipeline(service, accelerator, model)]
@@ -50,17 +54,21 @@ def problems(
 
 
 def node_problem(service: LLMService, pool: Pool, accelerators: int) -> tuple[Finding, ...]:
-    """A replica of `accelerators` that no node of the pool has: it runs on one node."""
+    """A replica with `accelerators` on each of its nodes, which no node of the pool has."""
     if pool.accelerators_per_node is None or accelerators <= pool.accelerators_per_node:
         return ()
-    name, most = service.spec.placement.pool, pool.accelerators_per_node
+    name, most, engine = service.spec.placement.pool, pool.accelerators_per_node, service.spec.engine
+    split = engine.parallelism
+    ways = f"Write a tensor and pipeline whose product is at most {most * split.nodes}"
+    nodes = next((n for n in range(2, 17) if split.accelerators % n == 0 and split.accelerators // n <= most), 0)
+    if nodes and engine.backend is Backend.VLLM and engine.driver is Driver.NATIVE:
+        ways += f", spread the replica over parallelism.nodes: {nodes}"
     return (
         Finding(
             "plan-node-size",
             "spec.engine.parallelism",
             f"One replica takes {accelerators} accelerators of one node, and the largest of pool {name} has {most}.",
-            f"Write a tensor and pipeline whose product is at most {most}, use a quantised copy of the model, or "
-            "another pool.",
+            f"{ways}, use a quantised copy of the model, or another pool.",
         ),
     )
 
@@ -93,6 +101,28 @@ def _of_slices(service: LLMService, accelerator: Accelerator) -> Iterator[Findin
             "spec.engine.parallelism",
             f"An engine cannot be split over MIG slices, and its parallelism asks for {count}.",
             "Write tensor: 1 and pipeline: 1, or placement.pool: a pool of whole accelerators.",
+        )
+
+
+def _of_nodes(service: LLMService, accelerator: Accelerator, triton_version: str) -> Iterator[Finding]:
+    """Since vllm#23691 vLLM finds its processes on other nodes by itself; before, it needed Ray."""
+    nodes, backend = service.spec.engine.parallelism.nodes, service.spec.engine.backend
+    if nodes == 1:
+        return
+    if accelerator.is_cpu:
+        yield Finding(
+            "plan-nodes-cpu",
+            "spec.engine.parallelism.nodes",
+            f"A replica on processors runs on one node, and this one asks for {nodes}.",
+            "Write nodes: 1, or a pool of accelerators.",
+        )
+    elif backend is Backend.VLLM and vllm_version(triton_version) < SEVERAL_NODES:
+        have, need = (".".join(map(str, version)) for version in (vllm_version(triton_version), SEVERAL_NODES))
+        yield Finding(
+            "plan-nodes-version",
+            "spec.engine.parallelism.nodes",
+            f"vLLM {have} of Triton {triton_version} cannot run on {nodes} nodes without Ray.",
+            f"Use an image with vLLM {need} or later (26.01), or write nodes: 1.",
         )
 
 

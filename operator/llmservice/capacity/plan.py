@@ -15,6 +15,7 @@ from llmservice.api.service import LLMService
 from llmservice.capacity.accelerators import Accelerator, find_accelerator
 from llmservice.capacity.architecture import Model
 from llmservice.capacity.case import Case
+from llmservice.capacity.extras import extras_of
 from llmservice.capacity.gains import gains
 from llmservice.capacity.kv_dtypes import kv_bytes, kv_scale_bytes, offered_kv_dtypes
 from llmservice.capacity.limits import (
@@ -74,17 +75,18 @@ def plan(service: LLMService, fleet: FleetDefaults, model: Model | None = None) 
     blank = CapacityPlan(
         pool=spec.placement.pool,
         accelerator=accelerator.name if accelerator else (pool.accelerator if pool else ""),
-        accelerators_per_replica=0 if is_cpu else spec.engine.parallelism.tensor * spec.engine.parallelism.pipeline,
+        accelerators_per_replica=0 if is_cpu else spec.engine.parallelism.accelerators,
         max_sequences=_sequences(service, None, is_cpu=is_cpu),
         max_length=max_length,
         model=model.name if model else source_name(spec.model.source),
+        nodes=spec.engine.parallelism.nodes,
     )
     if pool is None or accelerator is None:
         return replace(blank, reason=_unknown_place(service, pool, fleet))
     default = fleet.images.get(spec.engine.backend, EngineImage(image="")).triton_version
     version = triton_version_of(spec.engine.image or "") or default
     found = problems(service, accelerator, model, version)
-    found += node_problem(service, pool, blank.accelerators_per_replica)
+    found += node_problem(service, pool, blank.accelerators_per_pod)
     found += tuple(sharing_problems(service, pool.sharing, blank.accelerators_per_replica))
     found += quota_problem(service, pool, blank.accelerators_per_replica)
     blank = replace(blank, problems=found)
@@ -97,7 +99,8 @@ def plan(service: LLMService, fleet: FleetDefaults, model: Model | None = None) 
     if model is None:
         unknown = f"{blank.model} is not in the model catalogue: the first load tells."
         return blank if found else replace(blank, reason=unknown)
-    case = Case(model, _layout(service, pool, accelerator, model), accelerator, max_length, spec.placement.pool)
+    layout = _layout(service, pool, accelerator, model, version)
+    case = Case(model, layout, accelerator, max_length, spec.placement.pool)
     if not case.layout.memory_bytes:
         reason = _unknown_memory(spec.placement.pool, is_cpu=is_cpu)
         return blank if found else replace(_with_figures(blank, service, case), kv_tokens=0, reason=reason)
@@ -116,7 +119,7 @@ def plan(service: LLMService, fleet: FleetDefaults, model: Model | None = None) 
     )
 
 
-def _layout(service: LLMService, pool: Pool, accelerator: Accelerator, model: Model) -> Layout:
+def _layout(service: LLMService, pool: Pool, accelerator: Accelerator, model: Model, version: str) -> Layout:
     spec = service.spec
     limit = {**pool.template.resources.limits, **spec.template.resources.limits}.get("memory")
     stated = pool.memory or (limit if accelerator.is_cpu else None)
@@ -133,6 +136,7 @@ def _layout(service: LLMService, pool: Pool, accelerator: Accelerator, model: Mo
         kv_scale_bytes=kv_scale_bytes(spec.kv_cache.dtype, spec.engine.backend),
         step_tokens=spec.batching.max_batch_tokens or STEP_TOKENS[spec.engine.backend],
         is_cpu=accelerator.is_cpu,
+        extras=extras_of(service, version),
     )
 
 
@@ -143,7 +147,7 @@ def _with_figures(blank: CapacityPlan, service: LLMService, case: Case) -> Capac
     tokens = case.tokens
     wanted = most * -(-case.max_length // BLOCK_TOKENS)
     whole_use = layout.accelerators
-    twice = memory.weights_bytes + memory.context_bytes
+    twice = memory.held_bytes + memory.context_bytes
     return replace(
         blank,
         max_sequences=most,
@@ -185,6 +189,8 @@ def _use(layout: Layout, memory: Memory) -> MemoryUse | None:
         reserve=memory.reserve_bytes,
         kv_cache=memory.kv_budget_bytes,
         outside=layout.memory_bytes - layout.budget_bytes,
+        adapters=memory.adapter_bytes,
+        draft=memory.draft_bytes,
     )
 
 
@@ -195,7 +201,7 @@ def _by_length(case: Case) -> tuple[LengthFit, ...]:
 
 def _instances(case: Case, memory: Memory) -> int:
     """Engine instances that fit beside each other, each a process with its own weights and one longest sequence."""
-    each = memory.weights_bytes + memory.overhead_bytes + sequence_bytes(case.model, case.layout, case.max_length)
+    each = memory.held_bytes + memory.overhead_bytes + sequence_bytes(case.model, case.layout, case.max_length)
     return case.layout.budget_bytes // each if each else 0
 
 
@@ -209,8 +215,11 @@ def _judge(service: LLMService, fleet: FleetDefaults, case: Case, offered: tuple
     )
     have = f"{format_gib(usable)} usable on {place}"
     weights = f"{model.name} needs {format_gib(memory.total_weights_bytes)} for its weights"
+    beside = memory.held_bytes - memory.weights_bytes
+    if beside:
+        weights += f", {format_gib(layout.accelerators * beside)} for adapters and proposing model"
     shared = sharing_note(fleet.pools[case.pool].sharing, layout.accelerators)
-    said = " ".join([*notes(service, case.accelerator, layout.quantization), *shared])
+    said = " ".join([*notes(service, case.accelerator, layout.quantization), *shared, *_not_counted(layout)])
     if case.fits:
         told = f"{weights}; {case.tokens} tokens of cache fit beside them, {have}."
         return _Verdict(fits=True, reason=f"{told} {said}".strip())
@@ -223,6 +232,15 @@ def _judge(service: LLMService, fleet: FleetDefaults, case: Case, offered: tuple
     if is_overridden(service):
         return _Verdict(None, f"{reason} It is started all the same: its annotation asks for it.", ways)
     return _Verdict(fits=False, reason=reason, remedies=ways)
+
+
+def _not_counted(layout: Layout) -> tuple[str, ...]:
+    """What takes memory that nobody knows here."""
+    if layout.extras.is_counted:
+        return ()
+    return (
+        "The draft model is not counted: write speculative.repo, the repository of the catalogue that has its shape.",
+    )
 
 
 def _sequences(service: LLMService, case: Case | None, *, is_cpu: bool) -> int:

@@ -40,6 +40,7 @@ RULES: Final = (
     ),
     FieldRule("pool.memory", _NONE, "only the capacity plan looks at it"),
     FieldRule("pool.quota", _NONE, "only the capacity plan looks at it"),
+    FieldRule("spec.engine.vllm.speculative.repo", _NONE, "only the capacity plan looks at it"),
     # The knobs.
     FieldRule(
         "knobs.maxQueueDelay", _GATE, "Triton takes a queue delay only while it loads a model; the gate has no weights"

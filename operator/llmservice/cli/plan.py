@@ -29,6 +29,8 @@ NOT_KNOWN: Final = "not known"
 _USES: Final = (
     # field of MemoryUse, in words, style
     ("weights", "weights", "blue"),
+    ("adapters", "adapters", "blue"),
+    ("draft", "proposing model", "blue"),
     ("context", "CUDA context", "magenta"),
     ("communication", "communication", "magenta"),
     ("activations", "activations", "yellow"),
@@ -90,6 +92,7 @@ def as_dict(found: CapacityPlan) -> dict[str, Any]:
         "pool": found.pool,
         "accelerator": found.accelerator,
         "acceleratorsPerReplica": found.accelerators_per_replica,
+        "nodesPerReplica": found.nodes,
         "weights": {
             "bytes": found.weights_bytes if modelled else None,
             "bytesPerAccelerator": use.weights if use else None,
@@ -182,6 +185,9 @@ def _rows(found: CapacityPlan) -> list[tuple[str, str]]:
         found.accelerator
         if not found.accelerators_per_replica
         else (f"{found.accelerators_per_replica} x {found.accelerator}")
+    )
+    place = (
+        place if found.nodes == 1 else f"{found.nodes} nodes with {found.accelerators_per_pod} x {found.accelerator}"
     )
     rows = [("Model", found.model), ("Pool", f"{found.pool} ({place})")]
     if not found.kv_bytes_per_token:

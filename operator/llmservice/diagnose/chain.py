@@ -46,7 +46,7 @@ def pod_finding(evidence: Evidence) -> Finding | None:
     for check in CHAIN:
         finding = check(evidence)
         if finding is not None:
-            return replace(finding, pod=evidence.pod.name)
+            return replace(finding, pod=evidence.pod.name, replica=evidence.pod.replica)
     return None
 
 
@@ -85,12 +85,14 @@ def service_finding(findings: Sequence[Finding], pool: str = "", seen: PoolSeen 
     if not findings:
         return None
     first = min(findings, key=lambda finding: (not finding.fault, _rank(finding.reason), finding.pod))
-    same = sum(1 for finding in findings if finding.reason == first.reason)
+    alike = [finding for finding in findings if finding.reason == first.reason]
+    same = len({finding.replica or str(index) for index, finding in enumerate(alike)})
     if first.reason in scheduling.WAITING:
         who = "1 replica waits" if same == 1 else f"{same} replicas wait"
-        lacking = _lacking([finding for finding in findings if finding.reason == first.reason])
+        lacking = _lacking(alike)
         what = f" for {lacking}" + (f" in pool {pool}" if pool else "") if lacking else ""
-        return replace(first, message=f"{who}{what}{_where(first, seen)}: {first.message}", replicas=same)
+        said = f"{who}{what}{_where(first, seen)}: {first.message}"
+        return replace(first, message=said, replicas=same, pods=len(alike))
     return replace(first, message=f"{same} replicas: {first.message}") if same > 1 else first
 
 

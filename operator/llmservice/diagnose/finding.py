@@ -34,10 +34,14 @@ class Finding:
     reason: Reason
     message: str
     pod: str = ""
+    replica: str = ""
+    """The pod that stands for its replica; the same for all pods of one."""
     fault: bool = True
     lacks: tuple[tuple[str, int], ...] = ()
     replicas: int = 1
     """How many it concerns, once findings of pods have become one of the service."""
+    pods: int = 1
+    """How many pods of theirs."""
 
 
 Check = Callable[[Evidence], Finding | None]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from llmservice.workload.names import CLAIMED_ANNOTATION, OPENAI_CONTAINER, TRITON_CONTAINER
+from llmservice.workload.names import CLAIMED_ANNOTATION, OPENAI_CONTAINER, TRITON_CONTAINER, WORKER_CONTAINER
 from llmservice.workload.queue import QUEUE_LABEL
 
 EXIT_SIGKILL: Final = 137
@@ -79,6 +79,13 @@ class Pod:
     queue: str = ""
     nominated_node: str = ""
     tolerations: tuple[Mapping[str, Any], ...] = ()
+    leader: str = ""
+    """Of a worker: the pod that it helps."""
+
+    @property
+    def replica(self) -> str:
+        """The pod that stands for its replica: its leader, else itself."""
+        return self.leader or self.name
 
     @property
     def over(self) -> bool:
@@ -92,8 +99,9 @@ class Pod:
 
     @property
     def main(self) -> Container | None:
-        """The Triton container."""
-        return next((one for one in self.containers if not one.init and one.name == TRITON_CONTAINER), None)
+        """The container that computes: Triton, or a worker's."""
+        names = (TRITON_CONTAINER, WORKER_CONTAINER)
+        return next((one for one in self.containers if not one.init and one.name in names), None)
 
     @property
     def endpoint(self) -> Container | None:

@@ -90,6 +90,7 @@ LEASE: Final = Resource("coordination.k8s.io", "v1", "Lease", "leases")
 CUSTOM_RESOURCE_DEFINITION: Final = Resource(
     "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
 )
+LEADER_WORKER_SET: Final = Resource("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets")
 POD_MONITOR: Final = Resource("monitoring.coreos.com", "v1", "PodMonitor", "podmonitors")
 SCALED_OBJECT: Final = Resource("keda.sh", "v1alpha1", "ScaledObject", "scaledobjects")
 
@@ -114,6 +115,7 @@ ALL: Final[tuple[Resource, ...]] = (
     HORIZONTAL_POD_AUTOSCALER,
     LEASE,
     CUSTOM_RESOURCE_DEFINITION,
+    LEADER_WORKER_SET,
     POD_MONITOR,
     SCALED_OBJECT,
 )

@@ -35,8 +35,12 @@ WRITE_ORDER: Final = (
     resources.POD_MONITOR,
     resources.RESOURCE_CLAIM_TEMPLATE,
     resources.DEPLOYMENT,
+    resources.LEADER_WORKER_SET,
 )
 """What pods need comes before the pods."""
+
+KEEPERS: Final = frozenset({resources.DEPLOYMENT, resources.LEADER_WORKER_SET})
+"""What keeps a revision's replicas."""
 
 NEVER_CHANGED: Final = frozenset({resources.RESOURCE_CLAIM_TEMPLATE})
 """Kubernetes takes no other spec for them; a kept revision keeps its own, whatever would be rendered today."""
@@ -115,20 +119,27 @@ def _missing_api(world: World, intent: Intent) -> str:
             f"the cluster does not serve {resources.RESOURCE_CLAIM_TEMPLATE.api_version}, which placement.allocation: "
             "ResourceClaim needs: use Kubernetes 1.34 or later, or write placement.allocation: ExtendedResource"
         )
-    name = intent.workload.manifest(resources.DEPLOYMENT.kind)["metadata"]["name"]
-    live = world.children.get((resources.DEPLOYMENT, name))
+    if resources.LEADER_WORKER_SET in kinds & world.unserved:
+        return (
+            f"the cluster does not serve {resources.LEADER_WORKER_SET.api_version}, by which a replica runs on several "
+            "nodes: install LeaderWorkerSet (kubernetes-sigs/lws), or write engine.parallelism.nodes: 1"
+        )
+    keeper = intent.workload.keeper
+    kind, name = keeper["kind"], keeper["metadata"]["name"]
+    live = world.keepers.get(name)
     if intent.service.spec.model.source.oci and live is not None and not _has_image_volume(live):
         return (
             "the cluster has no image volumes and left out the one that source.oci needs: write source.pvc, or use "
             "Kubernetes 1.35 (1.31 to 1.34 with the feature gate ImageVolume) and a runtime that mounts them, such as "
-            f"containerd 2.1, and then delete Deployment {name!r}"
+            f"containerd 2.1, and then delete {kind} {name!r}"
         )
     return ""
 
 
-def _has_image_volume(deployment: Manifest) -> bool:
-    volumes = deployment["spec"]["template"]["spec"].get("volumes") or ()
-    return any("image" in volume for volume in volumes)
+def _has_image_volume(keeper: Manifest) -> bool:
+    spec = keeper["spec"]
+    template = spec["leaderWorkerTemplate"]["leaderTemplate"] if "leaderWorkerTemplate" in spec else spec["template"]
+    return any("image" in volume for volume in template["spec"].get("volumes") or ())
 
 
 def _conflict(world: World) -> Finding:
@@ -146,7 +157,7 @@ def _converge(world: World, intent: Intent, memory: Manifest | None) -> Decision
     wanted = [*([memory] if memory else []), *intent.workload.manifests]
     writes = [*_child_writes(world, intent, step, wanted), *_scale_writes(world, intent, step)]
     writes.sort(key=lambda write: WRITE_ORDER.index(Resource.of(write.manifest)))
-    starting = [pod for pod in world.pods if pod.alive and not pod.ready]
+    starting = [pod for pod in world.all_pods if pod.alive and not pod.ready]
     return Decision(
         writes=tuple(writes),
         removals=tuple(_removals(world, step, wanted)),
@@ -169,18 +180,24 @@ def _look_again(starting: list[Pod]) -> timedelta | None:
 
 def _rollout(world: World, intent: Intent) -> RolloutStep:
     states = {}
-    for manifest in world.of(resources.DEPLOYMENT).values():
+    waiting = {pod.replica for pod in world.all_pods if not pod.over and _waits(pod)}
+    for manifest in world.keepers.values():
         revision = (manifest["metadata"].get("labels") or {}).get(REVISION_LABEL, "")
         pods = [pod for pod in world.pods if pod.revision == revision and not pod.over]
-        waiting = [pod for pod in pods if (found := pod_finding(Evidence(pod))) and found.reason in WAITING]
         states[revision] = RevisionState(
             asked=int(manifest["spec"].get("replicas", 1)),
             existing=len(pods),
             ready=sum(pod.ready for pod in pods),
-            waiting=len(waiting),
+            waiting=sum(pod.name in waiting for pod in pods),
         )
     strategy = intent.service.spec.rollout.strategy
     return next_step(intent.workload.revision, intent.knobs.replicas, states, strategy)
+
+
+def _waits(pod: Pod) -> bool:
+    """Whether it has no node."""
+    found = pod_finding(Evidence(pod))
+    return found is not None and found.reason in WAITING
 
 
 def _is_rolling(world: World, intent: Intent) -> bool:
@@ -195,7 +212,7 @@ def _child_writes(world: World, intent: Intent, step: RolloutStep, manifests: Se
         if resource in world.unserved:
             continue
         wanted = manifest
-        if resource == resources.DEPLOYMENT:
+        if resource in KEEPERS:
             wanted = with_replicas(manifest, step.replicas[intent.workload.revision])
         live = world.written.get(name) if resource == resources.SECRET else world.children.get((resource, name))
         if live is not None and resource in NEVER_CHANGED:
@@ -208,15 +225,15 @@ def _child_writes(world: World, intent: Intent, step: RolloutStep, manifests: Se
 def _scale_writes(world: World, intent: Intent, step: RolloutStep) -> list[Write]:
     """Replica counts of revisions that are on their way out: their template is theirs and stays as it is."""
     found = []
-    for name, live in world.of(resources.DEPLOYMENT).items():
+    for name, live in world.keepers.items():
         revision = (live["metadata"].get("labels") or {}).get(REVISION_LABEL, "")
         if revision == intent.workload.revision or revision not in step.replicas:
             continue
         if int(live["spec"].get("replicas", 1)) != step.replicas[revision]:
             metadata = {"name": name, "namespace": world.key[0], "uid": live["metadata"]["uid"]}
             scaled = {
-                "apiVersion": resources.DEPLOYMENT.api_version,
-                "kind": resources.DEPLOYMENT.kind,
+                "apiVersion": live["apiVersion"],
+                "kind": live["kind"],
                 "metadata": metadata,
                 "spec": {"replicas": step.replicas[revision]},
             }

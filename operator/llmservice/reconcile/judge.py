@@ -10,7 +10,6 @@ from llmservice.api.status import ConditionStatus, Phase
 from llmservice.diagnose.chain import deployment_finding, pod_finding, service_finding
 from llmservice.diagnose.finding import Evidence, Finding
 from llmservice.diagnose.pod import Pod
-from llmservice.kube import resources
 from llmservice.reconcile.conditions import Judgement, false, read_conditions, true, unknown
 from llmservice.reconcile.decide import Decision
 from llmservice.reconcile.intent import Blocked, Intent
@@ -183,10 +182,10 @@ def _degraded(state: State) -> Judgement:
 
 def _pods_finding(world: World, intent: Intent | Blocked, current: str | None) -> Finding | None:
     """The cause to name for the pods: of the wanted revision where it has any, for the others are on their way out."""
-    candidates = [pod for pod in world.pods if pod.alive] or world.pods
+    candidates = [pod for pod in world.all_pods if pod.alive] or world.all_pods
     found = [(pod.revision, finding) for pod in candidates if (finding := pod_finding(_evidence(world, pod)))]
     findings = [finding for revision, finding in found if revision == current] or [finding for _, finding in found]
-    findings += [finding for one in world.of(resources.DEPLOYMENT).values() if (finding := deployment_finding(one))]
+    findings += [finding for one in world.keepers.values() if (finding := deployment_finding(one))]
     if world.missing_claim and not any(pod.ready for pod in world.pods):
         findings = [finding for finding in findings if finding.reason is not Reason.VOLUME_MISSING]
         text = (
@@ -205,4 +204,4 @@ def _evidence(world: World, pod: Pod) -> Evidence:
 def _wanted(world: World, intent: Intent | Blocked) -> int:
     if isinstance(intent, Intent):
         return intent.knobs.replicas
-    return sum(int(one.get("spec", {}).get("replicas") or 0) for one in world.of(resources.DEPLOYMENT).values())
+    return sum(int(one.get("spec", {}).get("replicas") or 0) for one in world.keepers.values())

@@ -15,7 +15,7 @@ from llmservice.kube.errors import KubeError, NotServed
 from llmservice.kube.resources import Manifest, Resource
 from llmservice.reconcile.work_queue import Key
 from llmservice.reconcile.world import ChildId, MissingClaim, World, is_controlled_by, owner_in_words
-from llmservice.workload.names import REVISION_LABEL, WEIGHTS_CONTAINER, search_labels
+from llmservice.workload.names import NAME_LABEL, REVISION_LABEL, WEIGHTS_CONTAINER, WORKER_NAME, search_labels
 
 READ_KINDS: Final = (
     resources.DEPLOYMENT,
@@ -26,6 +26,7 @@ READ_KINDS: Final = (
     resources.NETWORK_POLICY,
     resources.POD_MONITOR,
     resources.RESOURCE_CLAIM_TEMPLATE,
+    resources.LEADER_WORKER_SET,
 )
 """Kinds of children that are read. Secrets are not among them: they are written and never read."""
 
@@ -52,10 +53,10 @@ async def observe(client: KubeClient, key: Key) -> World:
             if is_controlled_by(manifest, uid):
                 children[kind, manifest["metadata"]["name"]] = manifest
     world = World(key, service=service, children=children, unserved=frozenset(unserved))
-    pods, autoscaler, claim = await asyncio.gather(
-        _pods(client, world, labels), _autoscaler(client, world), _missing_claim(client, world)
+    pods, workers, autoscaler, claim = await asyncio.gather(
+        _pods(client, world, labels), _workers(client, world), _autoscaler(client, world), _missing_claim(client, world)
     )
-    return replace(world, pods=pods, autoscaler=autoscaler, missing_claim=claim)
+    return replace(world, pods=pods, workers=workers, autoscaler=autoscaler, missing_claim=claim)
 
 
 async def observe_strangers(client: KubeClient, world: World, wanted: Iterable[Manifest]) -> World:
@@ -74,7 +75,7 @@ async def observe_strangers(client: KubeClient, world: World, wanted: Iterable[M
 
 async def observe_troubles(client: KubeClient, world: World) -> World:
     """The world, with events and logs of the pods that do not serve: read only where something is to explain."""
-    troubled = [pod for pod in world.pods if not pod.ready and not pod.deleting]
+    troubled = [pod for pod in world.all_pods if not pod.ready and not pod.deleting]
     if not troubled:
         return world
     events, logs, weights = await asyncio.gather(
@@ -105,21 +106,48 @@ async def _list(client: KubeClient, kind: Resource, namespace: str, labels: Mapp
 
 
 async def _pods(client: KubeClient, world: World, labels: Mapping[str, str]) -> tuple[Pod, ...]:
-    """The pods of the service's Deployments, oldest first. A pod that only wears the labels is not among them."""
+    """One pod a replica, of the service's revisions, oldest first. One that only wears the labels is not among them."""
     listed = await client.list(resources.POD, world.key[0], labels=labels)
-    pods = [read_pod(manifest, REVISION_LABEL) for manifest in listed if _is_replica(manifest, world)]
-    return tuple(sorted(pods, key=lambda pod: (pod.created or "", pod.name)))
+    return _in_order(read_pod(manifest, REVISION_LABEL) for manifest in listed if _is_replica(manifest, world))
+
+
+async def _workers(client: KubeClient, world: World) -> tuple[Pod, ...]:
+    """The pods that help leaders; asked for only where there are LeaderWorkerSets."""
+    sets = world.of(resources.LEADER_WORKER_SET)
+    if not sets:
+        return ()
+    labels = search_labels(world.key[1]) | {NAME_LABEL: WORKER_NAME}
+    found = []
+    for manifest in await client.list(resources.POD, world.key[0], labels=labels):
+        leader = _owner(manifest, "StatefulSet")
+        if leader.rpartition("-")[0] in sets and not _is_older(manifest, world):
+            found.append(replace(read_pod(manifest, REVISION_LABEL), leader=leader))
+    return _in_order(found)
 
 
 def _is_replica(manifest: Manifest, world: World) -> bool:
+    """A Deployment's pods have a ReplicaSet between; a LeaderWorkerSet's leaders a StatefulSet of its very name."""
+    if _is_older(manifest, world):
+        return False
+    deployments, sets = world.of(resources.DEPLOYMENT), world.of(resources.LEADER_WORKER_SET)
+    replica_set = _owner(manifest, "ReplicaSet")
+    return replica_set.rpartition("-")[0] in deployments or _owner(manifest, "StatefulSet") in sets
+
+
+def _is_older(manifest: Manifest, world: World) -> bool:
+    """Whether it is of a service of the same name that was deleted; its last pods are on their way out."""
     metadata = (world.service or {}).get("metadata", {})
-    if manifest["metadata"].get("creationTimestamp", "") < metadata.get("creationTimestamp", ""):
-        return False  # of a service of the same name that was deleted; its last pods are on their way out
-    deployments = world.of(resources.DEPLOYMENT)
-    for owner in manifest["metadata"].get("ownerReferences") or ():
-        if owner.get("controller") and owner["kind"] == "ReplicaSet":
-            return owner["name"].rpartition("-")[0] in deployments
-    return False
+    return str(manifest["metadata"].get("creationTimestamp", "")) < str(metadata.get("creationTimestamp", ""))
+
+
+def _owner(manifest: Manifest, kind: str) -> str:
+    """The name of the controller, where it is of `kind`; empty for any other."""
+    owners = manifest["metadata"].get("ownerReferences") or ()
+    return next((str(one["name"]) for one in owners if one.get("controller") and one["kind"] == kind), "")
+
+
+def _in_order(pods: Iterable[Pod]) -> tuple[Pod, ...]:
+    return tuple(sorted(pods, key=lambda pod: (pod.created or "", pod.name)))
 
 
 async def _autoscaler(client: KubeClient, world: World) -> str | None:

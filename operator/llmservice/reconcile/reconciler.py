@@ -113,8 +113,7 @@ class Reconciler:
     def _intend(self, world: World) -> Intent | Blocked:
         assert world.service is not None  # noqa: S101 - checked by the caller
         maps = world.of(resources.CONFIG_MAP)
-        deployments = world.of(resources.DEPLOYMENT)
-        live = [LiveRevision(deployment, maps.get(name)) for name, deployment in deployments.items()]
+        live = [LiveRevision(keeper, maps.get(name)) for name, keeper in world.keepers.items()]
         known = (world.key, world.uid, world.generation)
         tuned = self.tuner.knobs(*known) if self.tuner else None
         trying = partial(self.tuner.canary, *known) if self.tuner else _nobody

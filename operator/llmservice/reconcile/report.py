@@ -163,9 +163,12 @@ def report_capacity(plan: CapacityPlan) -> CapacityStatus:
         fits=plan.fits,
         accelerator=plan.accelerator,
         accelerators_per_replica=plan.accelerators_per_replica,
+        nodes=plan.nodes if plan.nodes > 1 else None,
         max_sequences=plan.max_sequences,
         max_length=plan.max_length or None,
         weights_bytes=plan.weights_bytes or None,
+        adapter_bytes=(plan.memory.adapters or None) if plan.memory else None,
+        draft_bytes=(plan.memory.draft or None) if plan.memory else None,
         kv_tokens=plan.kv_tokens or None,
         kv_bytes_per_token=plan.kv_bytes_per_token or None,
         planned_length=plan.planned_length or None,
@@ -192,7 +195,7 @@ def _summary(doing: Phase, state: State) -> str:
 def _revisions(world: World, intent: Intent | Blocked) -> list[RevisionStatus]:
     current = intent.workload.revision if isinstance(intent, Intent) else None
     found = []
-    for manifest in world.of(resources.DEPLOYMENT).values():
+    for manifest in world.keepers.values():
         name = (manifest["metadata"].get("labels") or {}).get(REVISION_LABEL, "")
         pods = [pod for pod in world.pods if pod.revision == name and pod.alive]
         found.append(
@@ -208,12 +211,13 @@ def _revisions(world: World, intent: Intent | Blocked) -> list[RevisionStatus]:
 
 
 def _image(intent: Intent) -> str:
-    deployments = [one for one in intent.workload.manifests if one["kind"] == resources.DEPLOYMENT.kind]
-    return _triton_image(deployments[0]) if deployments else ""
+    return _triton_image(intent.workload.keeper)
 
 
-def _triton_image(deployment: Manifest) -> str:
-    containers = deployment.get("spec", {}).get("template", {}).get("spec", {}).get("containers") or [{}]
+def _triton_image(keeper: Manifest) -> str:
+    spec = keeper.get("spec", {})
+    template = spec.get("leaderWorkerTemplate", {}).get("leaderTemplate") or spec.get("template", {})
+    containers = template.get("spec", {}).get("containers") or [{}]
     return str(containers[0].get("image", ""))
 
 

@@ -17,7 +17,7 @@ def report_shortage(finding: Finding | None, seen: PoolSeen | None) -> Shortage 
     return Shortage(
         resource=resource,
         replicas=finding.replicas,
-        missing=finding.replicas * each,
+        missing=finding.pods * each,
         domains=[
             FailureDomain(name=one.name, nodes=one.nodes, offered=one.offered, free=one.free, largest=one.largest)
             for one in domains

@@ -9,6 +9,7 @@ from typing import Any
 from llmservice.capacity.quota import Claimant
 from llmservice.diagnose.pod import Pod
 from llmservice.diagnose.pool import PoolSeen
+from llmservice.kube import resources
 from llmservice.kube.resources import Manifest, Resource
 from llmservice.reconcile.work_queue import Key
 
@@ -38,6 +39,9 @@ class World:
     children: Mapping[ChildId, Manifest] = field(default_factory=dict)
     strangers: Mapping[ChildId, str] = field(default_factory=dict)
     pods: tuple[Pod, ...] = ()
+    """One a replica: the one with Triton."""
+    workers: tuple[Pod, ...] = ()
+    """The other pods of replicas over several nodes; each names its leader."""
     events: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     logs: Mapping[str, str] = field(default_factory=dict)
     weights_logs: Mapping[str, str] = field(default_factory=dict)
@@ -64,6 +68,16 @@ class World:
     def status(self) -> Mapping[str, Any]:
         """The status as stored."""
         return (self.service or {}).get("status") or {}
+
+    @property
+    def keepers(self) -> dict[str, Manifest]:
+        """What keeps the replicas of each revision, by name: Deployments and LeaderWorkerSets."""
+        return {**self.of(resources.DEPLOYMENT), **self.of(resources.LEADER_WORKER_SET)}
+
+    @property
+    def all_pods(self) -> tuple[Pod, ...]:
+        """Every pod of every replica."""
+        return (*self.pods, *self.workers)
 
     def of(self, resource: Resource) -> dict[str, Manifest]:
         """The children of one resource by name."""

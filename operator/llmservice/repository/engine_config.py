@@ -19,6 +19,9 @@ from llmservice.repository.vllm_extras import adapter_paths, extra_arguments, vl
 NEWEST: Final = serving_images()[-1].triton
 """The image whose vLLM is taken for one that has none: a host's own."""
 
+WORKER_PARAMETERS: Final = "1/parameters.json"
+"""What the workers of a replica over several nodes read in the place of `config.pbtxt`, which only Triton reads."""
+
 CONTROL_TENSOR: Final = "control"
 """What may be asked of a running engine, as JSON: its slots. Requests for tokens come from the gate."""
 
@@ -39,6 +42,18 @@ def engine_config(
     for key, value in (engine.parameters | parameters).items():
         config.parameters[key].string_value = value
     return config
+
+
+def worker_files(config: Any) -> dict[str, str]:
+    """Path inside the repository → text, of what the engine's other nodes need; empty for an engine on one node.
+
+    Slots change live and mean nothing to them: a file that changed would load the engine again.
+    """
+    if "nodes" not in config.parameters:
+        return {}
+    told = {key: value.string_value for key, value in config.parameters.items() if key != "slots"}
+    text = json.dumps(told, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    return {f"{config.name}/{WORKER_PARAMETERS}": text}
 
 
 def _vllm_parameters(service: LLMService, triton_version: str, paths: Paths) -> dict[str, str]:
@@ -80,6 +95,8 @@ def _owned_parameters(service: LLMService, plan: CapacityPlan, knobs: Knobs, pat
     if spec.engine.backend is Backend.VLLM:
         parameters["tensor_parallel"] = str(spec.engine.parallelism.tensor)
         parameters["pipeline_parallel"] = str(spec.engine.parallelism.pipeline)
+    if spec.engine.parallelism.nodes > 1:
+        parameters["nodes"] = str(spec.engine.parallelism.nodes)
     if spec.engine.torch is not None:
         parameters["length_buckets"] = json.dumps(spec.engine.torch.length_buckets)
     if spec.model.tokenizer is not None and spec.model.tokenizer.chat_template is not None:

@@ -12,7 +12,7 @@ from llmservice.api.engine import NATIVE_BACKENDS, Backend, Driver
 from llmservice.api.knobs import Knobs
 from llmservice.api.plan import CapacityPlan
 from llmservice.api.service import LLMService
-from llmservice.repository.engine_config import engine_config
+from llmservice.repository.engine_config import engine_config, worker_files
 from llmservice.repository.errors import RenderError
 from llmservice.repository.features import OLDEST_GATE_VERSION, TritonFeatures
 from llmservice.repository.gate_config import gate_config
@@ -141,8 +141,9 @@ def _native_files(
             f"Triton {features.version} is older than what the gate was measured on: use an image with "
             f"{OLDEST_GATE_VERSION} or later, or driver: Nvidia",
         )
-    configs = (gate_config(service, plan, knobs, paths), engine_config(service, plan, knobs, paths, features.asked))
-    return {f"{config.name}/{CONFIG_FILE}": to_text(config) for config in configs}
+    engine_part = engine_config(service, plan, knobs, paths, features.asked)
+    configs = (gate_config(service, plan, knobs, paths), engine_part)
+    return {f"{config.name}/{CONFIG_FILE}": to_text(config) for config in configs} | worker_files(engine_part)
 
 
 def _model_entry(model: RepositoryModel) -> dict[str, str]:

@@ -16,6 +16,7 @@ from llmservice.repository.render import Repository
 from llmservice.workload.claims import build_claim_template, is_claimed
 from llmservice.workload.config_map import build_config_map
 from llmservice.workload.deployment import build_deployment
+from llmservice.workload.leader_worker_set import build_group_template, build_leader_worker_set
 from llmservice.workload.manifest import Manifest, digest
 from llmservice.workload.names import revision_name
 from llmservice.workload.network_policy import build_network_policy
@@ -33,8 +34,9 @@ from llmservice.workload.service_account import build_service_account
 class Workload:
     """What must stand in the cluster for a service.
 
-    `manifests` are in the order in which to apply them, the Deployment last. `repository` is what the revision's pods
-    run: the rendered one, or that of a kept revision. `kept` says that a live revision was found and is left as it is.
+    `manifests` are in the order in which to apply them, the Deployment or LeaderWorkerSet last. `repository` is what
+    the revision's pods run: the rendered one, or that of a kept revision. `kept` says that a live revision was found
+    and is left as it is.
     """
 
     revision: str
@@ -42,6 +44,11 @@ class Workload:
     manifests: tuple[Manifest, ...]
     repository: Repository
     kept: bool = False
+
+    @property
+    def keeper(self) -> Manifest:
+        """The Deployment or LeaderWorkerSet, which keeps the replicas."""
+        return self.manifests[-1]
 
     def manifest(self, kind: str) -> Manifest:
         """The one manifest of `kind`. Raises KeyError where there is none."""
@@ -69,9 +76,10 @@ def build(
     inputs = inputs_of(service, fleet)
     live_inputs = _live_inputs(service, fleet, knobs)
     kept = pinned(inputs, live)
+    build_template = build_pod_template if plan.nodes == 1 else build_group_template
     if kept is None:
-        revision = revision_of(build_pod_template(service, plan, fleet, ""), repository)
-        template = build_pod_template(service, plan, fleet, revision)
+        revision = revision_of(build_template(service, plan, fleet, ""), repository)
+        template = build_template(service, plan, fleet, revision)
         effective = repository
     else:
         revision, template = kept.revision, kept.template
@@ -111,7 +119,8 @@ def _manifests(
     live_inputs: str,
 ) -> tuple[Manifest, ...]:
     """In the order in which a pod needs them."""
-    optional = [build_network_policy(service)] if fleet.network_policy else []
+    # vLLM's processes on several nodes trust whoever reaches them.
+    optional = [build_network_policy(service)] if fleet.network_policy or plan.nodes > 1 else []
     optional += [build_pod_monitor(service, fleet)] if fleet.pod_monitor else []
     if is_claimed(service, plan):
         optional.append(build_claim_template(service, pool_of(service, fleet), plan, revision))
@@ -122,7 +131,9 @@ def _manifests(
         build_service(service),
         build_pod_disruption_budget(service),
         *optional,
-        build_deployment(service, plan, revision, template, to_annotation(inputs)),
+        build_deployment(service, plan, revision, template, to_annotation(inputs))
+        if plan.nodes == 1
+        else build_leader_worker_set(service, revision, template, to_annotation(inputs)),
     )
 
 

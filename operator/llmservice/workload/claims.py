@@ -38,7 +38,7 @@ def device_class(pool: Pool) -> str:
 
 
 def build_claim_template(service: LLMService, pool: Pool, plan: CapacityPlan, revision: str) -> Manifest:
-    """The ResourceClaimTemplate of one revision: so many devices of the pool's class, all on one node.
+    """The ResourceClaimTemplate of one revision: of the pool's class as many devices as a pod has, all on one node.
 
     Its spec can never change, so it has the revision's name and goes with it.
     """
@@ -47,7 +47,7 @@ def build_claim_template(service: LLMService, pool: Pool, plan: CapacityPlan, re
     exactly: Manifest = {
         "deviceClassName": device_class(pool),
         "allocationMode": "ExactCount",
-        "count": plan.accelerators_per_replica,
+        "count": plan.accelerators_per_pod,
     }
     selectors = device_selectors(pool)
     if selectors:
@@ -63,7 +63,7 @@ def pod_claims(template: str) -> list[Manifest]:
 
 def claimed_annotation(pool: Pool, plan: CapacityPlan) -> str:
     """What the pod asks for, which its own manifest only names: JSON, devices by class."""
-    return json.dumps({device_class(pool): plan.accelerators_per_replica})
+    return json.dumps({device_class(pool): plan.accelerators_per_pod})
 
 
 def device_selectors(pool: Pool) -> list[str]:

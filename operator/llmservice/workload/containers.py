@@ -11,6 +11,7 @@ from llmservice.api.service import LLMService
 from llmservice.api.template import PodTemplate
 from llmservice.repository.errors import RenderError
 from llmservice.repository.features import TritonFeatures
+from llmservice.repository.topology import engine_model
 from llmservice.workload.arguments import TOKEN_VARIABLE, triton_command
 from llmservice.workload.claims import CLAIM
 from llmservice.workload.manifest import Manifest
@@ -21,6 +22,7 @@ from llmservice.workload.names import (
     REPOSITORY_CONTAINER,
     TOKEN_KEY,
     TRITON_CONTAINER,
+    WORKER_CONTAINER,
     secret_name,
 )
 from llmservice.workload.probes import build_lifecycle, build_probes
@@ -28,6 +30,10 @@ from llmservice.workload.security import container_security
 from llmservice.workload.volumes import repository_mounts, triton_mounts
 
 ENV: Final = {"HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"}  # noqa: S108 - the pod's own
+OFFLINE: Final = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+"""Weights are on disk by now: an engine that asks a hub would only hang."""
+ADDRESS: Final[Manifest] = {"name": "VLLM_HOST_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
+"""By which vLLM's processes on other nodes reach those of this pod."""
 _DEFAULT_REQUESTS: Final = {"cpu": "250m", "memory": "512Mi"}
 """Keeps a pod out of the class that is evicted first; pools and services say what a replica really needs."""
 
@@ -70,7 +76,7 @@ def build_triton_container(
         "imagePullPolicy": fleet.image_pull_policy,
         "command": command[:1],
         "args": command[1:],
-        "env": _triton_env(name, template),
+        "env": _triton_env(name, template, several=plan.nodes > 1),
         "ports": [
             {"name": "http", "containerPort": HTTP_PORT, "protocol": "TCP"},
             {"name": "grpc", "containerPort": GRPC_PORT, "protocol": "TCP"},
@@ -85,12 +91,39 @@ def build_triton_container(
     }
 
 
-def _triton_env(name: str, template: PodTemplate) -> list[Manifest]:
-    """Ours, then the template's. Weights are on disk by now: an engine that asks a hub would only hang."""
+def build_worker_container(
+    service: LLMService,
+    image: str,
+    template: PodTemplate,
+    accelerators: dict[str, str],
+    fleet: FleetDefaults,
+    *,
+    claimed: bool = False,
+) -> Manifest:
+    """Processes of vLLM on another node than the leader's. No probe: there is no port, and the leader waits for it."""
+    return {
+        "name": WORKER_CONTAINER,
+        "image": image,
+        "imagePullPolicy": fleet.image_pull_policy,
+        "command": ["python3", "-m", "llmvllm.worker"],
+        "workingDir": f"/repository/{engine_model(service).name}/1",
+        "env": _with_asked([*variables(ENV), ADDRESS], template),
+        "resources": _resources(template, accelerators) | ({"claims": [{"name": CLAIM}]} if claimed else {}),
+        "securityContext": container_security(),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": triton_mounts(service.spec.model, template, fleet),
+    }
+
+
+def _triton_env(name: str, template: PodTemplate, *, several: bool) -> list[Manifest]:
     token = {"secretKeyRef": {"name": secret_name(name), "key": TOKEN_KEY}}
     owned: list[Manifest] = [*variables(ENV), {"name": TOKEN_VARIABLE, "valueFrom": token}]
-    offline = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
-    defaults = {entry["name"]: entry for entry in variables(offline)}
+    return _with_asked([*owned, *([ADDRESS] if several else [])], template)
+
+
+def _with_asked(owned: list[Manifest], template: PodTemplate) -> list[Manifest]:
+    """Ours, then the template's."""
+    defaults = {entry["name"]: entry for entry in variables(OFFLINE)}
     return owned + list((defaults | asked_env(template, owned)).values())
 
 

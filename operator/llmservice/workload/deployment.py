@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from datetime import timedelta
-from typing import Final
 
 from llmservice.api.plan import CapacityPlan
 from llmservice.api.service import LLMService
 from llmservice.workload.manifest import Manifest, manifest
 from llmservice.workload.names import INPUTS_ANNOTATION, REVISION_LABEL, revision_name, selector
-from llmservice.workload.probes import startup_budget
+from llmservice.workload.probes import FETCH_ALLOWANCE, startup_budget
 from llmservice.workload.queue import queue_labels
-
-FETCH_ALLOWANCE: Final = timedelta(hours=1)
-"""Time for images and weights to arrive before Kubernetes calls the rollout stuck; the loop says earlier and better."""
 
 
 def build_deployment(
@@ -24,6 +19,7 @@ def build_deployment(
 
     Its template never changes, so the strategy is never used; it says "one at a time" should anyone edit by hand.
     """
+    # Kubernetes then calls the rollout stuck; the loop says earlier and better.
     budget = startup_budget(plan) + FETCH_ALLOWANCE
     built = manifest(
         service,
@@ -44,8 +40,8 @@ def build_deployment(
     return built
 
 
-def with_replicas(deployment: Manifest, replicas: int) -> Manifest:
-    """`deployment` with its replica count. Always set it: a field dropped from an apply falls back to 1."""
-    built = deepcopy(deployment)
+def with_replicas(keeper: Manifest, replicas: int) -> Manifest:
+    """A Deployment or LeaderWorkerSet with its count. Always set it: a field dropped from an apply falls back to 1."""
+    built = deepcopy(keeper)
     built["spec"]["replicas"] = replicas
     return built

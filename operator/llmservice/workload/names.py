@@ -13,6 +13,7 @@ MANAGED_BY: Final = "triton-llm-operator"
 """Also the field manager of everything but the status."""
 
 NAME_LABEL: Final = "app.kubernetes.io/name"
+WORKER_NAME: Final = "llmservice-worker"
 INSTANCE_LABEL: Final = "app.kubernetes.io/instance"
 MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
 REVISION_LABEL: Final = f"{GROUP}/revision"
@@ -38,6 +39,9 @@ WEIGHTS_CONTAINER: Final = "weights"
 CONVERT_CONTAINER: Final = "convert"
 LEASE_CONTAINER: Final = "weights-lease"
 OPENAI_CONTAINER: Final = "openai"
+
+WORKER_CONTAINER: Final = "worker"
+"""Of the pods that hold a part of an engine over several nodes, and take no request."""
 
 HTTP_PORT: Final = 8000
 GRPC_PORT: Final = 8001
@@ -81,6 +85,16 @@ def secret_name(service: str) -> str:
 def selector(service: str) -> dict[str, str]:
     """Labels that select every pod of a service, whatever its revision."""
     return {label: value for label, value in search_labels(checked(service)).items() if label != MANAGED_BY_LABEL}
+
+
+def worker_labels(service: str, revision: str | None = None) -> dict[str, str]:
+    """Labels of the pods that help a leader: their other name keeps the Service off them, and who counts replicas."""
+    return labels(service, revision) | {NAME_LABEL: WORKER_NAME}
+
+
+def group_selector(service: str) -> dict[str, str]:
+    """Labels that select every pod of a service over several nodes, leaders and workers."""
+    return {INSTANCE_LABEL: checked(service), MANAGED_BY_LABEL: MANAGED_BY}
 
 
 def search_labels(service: str) -> dict[str, str]:

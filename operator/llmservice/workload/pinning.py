@@ -22,7 +22,7 @@ SEQUENCES: Final = "max_sequences"
 
 @dataclass(frozen=True)
 class LiveRevision:
-    """A revision as it stands in the cluster: its Deployment and, unless somebody deleted it, its ConfigMap."""
+    """A revision as it stands: its Deployment or LeaderWorkerSet and, unless somebody deleted it, its ConfigMap."""
 
     deployment: Manifest
     config_map: Manifest | None = None
@@ -45,9 +45,10 @@ class LiveRevision:
 
     @property
     def template(self) -> Manifest:
-        """Its pod template as it was applied."""
+        """Its pod template, or that of its groups, as it was applied."""
+        field = "leaderWorkerTemplate" if "leaderWorkerTemplate" in self.deployment["spec"] else "template"
         part = owned_part(self.deployment, MANAGED_BY) or {}
-        template: Manifest = part.get("spec", {}).get("template") or self.deployment["spec"]["template"]
+        template: Manifest = part.get("spec", {}).get(field) or self.deployment["spec"][field]
         return template
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Self
 
 from llmservice.api.fleet import EngineImage, FleetDefaults, Pool
 from llmservice.api.placement import Spread
@@ -14,18 +15,22 @@ from llmservice.repository.errors import RenderError
 from llmservice.repository.features import TritonFeatures
 from llmservice.repository.images import triton_version_of
 from llmservice.workload.claims import claimed_annotation, is_claimed, pod_claims
-from llmservice.workload.containers import build_repository_container, build_triton_container
+from llmservice.workload.containers import (
+    build_repository_container,
+    build_triton_container,
+    build_worker_container,
+)
 from llmservice.workload.image_code import build_code_containers
 from llmservice.workload.manifest import Manifest
 from llmservice.workload.names import (
     CLAIMED_ANNOTATION,
     REVISION_LABEL,
-    TRITON_CONTAINER,
     TRITON_VERSION_ANNOTATION,
     labels,
     revision_name,
     selector,
     shared_name,
+    worker_labels,
 )
 from llmservice.workload.openai import build_openai_containers
 from llmservice.workload.probes import grace_period
@@ -41,12 +46,73 @@ USER_ID: Final = 1000
 
 def build_pod_template(service: LLMService, plan: CapacityPlan, fleet: FleetDefaults, revision: str) -> Manifest:
     """The whole pod template, labelled with `revision`. Raises RenderError with the path of a field that cannot be."""
-    pool = pool_of(service, fleet)
-    image = engine_image(service, fleet)
-    template = merge(pool.template, service.spec.template)
-    claimed = is_claimed(service, plan)
-    accelerators = {} if claimed else accelerator_resources(pool, plan)
-    name = service.metadata.name
+    made = Parts.of(service, plan, fleet)
+    triton = build_triton_container(
+        service,
+        plan,
+        made.image.image,
+        TritonFeatures.for_version(made.image.triton_version),
+        made.template,
+        made.accelerators,
+        fleet,
+        claimed=made.claimed,
+    )
+    drain: Manifest = {
+        "terminationGracePeriodSeconds": grace_period(service.spec.drain, fleet),
+        "topologySpreadConstraints": _spread(service, made.pool, revision),
+    }
+    containers = [triton, *build_openai_containers(service, fleet)]
+    return _assembled(service, plan, fleet, revision, made, drain, containers, labels(service.metadata.name, revision))
+
+
+def build_worker_template(service: LLMService, plan: CapacityPlan, fleet: FleetDefaults, revision: str) -> Manifest:
+    """The pods that hold the rest of an engine over several nodes: the leader's files and accelerators, no Triton.
+
+    They end after the leader, which has drained by then.
+    """
+    made = Parts.of(service, plan, fleet)
+    worker = build_worker_container(
+        service, made.image.image, made.template, made.accelerators, fleet, claimed=made.claimed
+    )
+    worn = worker_labels(service.metadata.name, revision)
+    return _assembled(service, plan, fleet, revision, made, {}, [worker], worn)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What every pod of a replica is made from. `accelerators` are extended resources; none where it has a claim."""
+
+    pool: Pool
+    image: EngineImage
+    template: PodTemplate
+    claimed: bool
+    accelerators: dict[str, str]
+
+    @classmethod
+    def of(cls, service: LLMService, plan: CapacityPlan, fleet: FleetDefaults) -> Self:
+        """The parts. Raises RenderError."""
+        pool, claimed = pool_of(service, fleet), is_claimed(service, plan)
+        return cls(
+            pool=pool,
+            image=engine_image(service, fleet),
+            template=merge(pool.template, service.spec.template),
+            claimed=claimed,
+            accelerators={} if claimed else accelerator_resources(pool, plan),
+        )
+
+
+def _assembled(
+    service: LLMService,
+    plan: CapacityPlan,
+    fleet: FleetDefaults,
+    revision: str,
+    made: Parts,
+    own: Manifest,
+    containers: list[Manifest],
+    worn: dict[str, str],
+) -> Manifest:
+    """A pod template: `own` fields, `containers` and the labels `worn`, with what leaders and workers share."""
+    name, pool, image, template = service.metadata.name, made.pool, made.image, made.template
     spec: Manifest = {
         "serviceAccountName": shared_name(name),
         "automountServiceAccountToken": False,
@@ -62,40 +128,26 @@ def build_pod_template(service: LLMService, plan: CapacityPlan, fleet: FleetDefa
             "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "terminationGracePeriodSeconds": grace_period(service.spec.drain, fleet),
-        "topologySpreadConstraints": _spread(service, pool, revision),
+        **own,
         "initContainers": [
             build_repository_container(fleet),
             *build_code_containers(service, image.image, fleet),
             *build_weights_containers(service, image.image, template, fleet),
         ],
-        "containers": [
-            build_triton_container(
-                service,
-                plan,
-                image.image,
-                TritonFeatures.for_version(image.triton_version),
-                template,
-                accelerators,
-                fleet,
-                claimed=claimed,
-            ),
-            *build_openai_containers(service, fleet),
-        ],
+        "containers": containers,
         "volumes": build_volumes(service, revision_name(name, revision), template, fleet),
         **placement_of(pool, template, on_gpu=plan.accelerators_per_replica > 0),
     }
-    if claimed:
+    if made.claimed:
         spec["resourceClaims"] = pod_claims(revision_name(name, revision))
     annotations = {
         **template.annotations,
-        "kubectl.kubernetes.io/default-container": TRITON_CONTAINER,
+        "kubectl.kubernetes.io/default-container": containers[0]["name"],
         TRITON_VERSION_ANNOTATION: image.triton_version,
-        **({CLAIMED_ANNOTATION: claimed_annotation(pool, plan)} if claimed else {}),
+        **({CLAIMED_ANNOTATION: claimed_annotation(pool, plan)} if made.claimed else {}),
     }
-    worn = {**template.labels, **queue_labels(service), **labels(name, revision)}
     return {
-        "metadata": {"labels": worn, "annotations": annotations},
+        "metadata": {"labels": {**template.labels, **queue_labels(service), **worn}, "annotations": annotations},
         "spec": spec,
     }
 
@@ -129,12 +181,12 @@ def engine_image(service: LLMService, fleet: FleetDefaults) -> EngineImage:
 
 
 def accelerator_resources(pool: Pool, plan: CapacityPlan) -> dict[str, str]:
-    """The extended resource of one replica: `{"nvidia.com/gpu": "2"}`; empty on CPU."""
+    """The extended resource of one pod: `{"nvidia.com/gpu": "2"}`; empty on CPU."""
     known = find_accelerator(pool.accelerator)
     resource = pool.resource or (known.resource if known else "")
     if not resource or not plan.accelerators_per_replica:
         return {}
-    return {resource: str(plan.accelerators_per_replica)}
+    return {resource: str(plan.accelerators_per_pod)}
 
 
 def placement_of(pool: Pool, template: PodTemplate, *, on_gpu: bool) -> Manifest:

@@ -21,16 +21,23 @@ BASE_STARTUP: Final = timedelta(minutes=5)
 UNKNOWN_STARTUP: Final = timedelta(hours=1)
 """Where the size of the weights is not known: enough for 330 GB."""
 
+FETCH_ALLOWANCE: Final = timedelta(hours=1)
+"""Time for images and weights to arrive."""
+
 STARTUP_PERIOD: Final = timedelta(seconds=2)
 STOP_MARGIN: Final = timedelta(seconds=15)
 """Between Triton's own limit for in-flight requests and the kill: models unload in it."""
 
 
 def startup_budget(plan: CapacityPlan) -> timedelta:
-    """How long loading may take before the kubelet restarts the container. Fetching is not in it: it comes before."""
+    """How long loading may take before the kubelet restarts the container.
+
+    Fetching is not in it: it comes before. Over several nodes the leader may have to wait for the others'.
+    """
+    others = FETCH_ALLOWANCE if plan.nodes > 1 else timedelta()
     if not plan.weights_bytes:
-        return UNKNOWN_STARTUP
-    return BASE_STARTUP + timedelta(seconds=math.ceil(plan.weights_bytes / MINIMUM_LOAD_BANDWIDTH))
+        return UNKNOWN_STARTUP + others
+    return BASE_STARTUP + others + timedelta(seconds=math.ceil(plan.weights_bytes / MINIMUM_LOAD_BANDWIDTH))
 
 
 def build_probes(service: str, plan: CapacityPlan) -> Manifest:

@@ -13,8 +13,9 @@ from tests.unit.workload.cases import CASES, Case
 
 pytestmark = pytest.mark.cluster
 
-KNOWN = [case for case in CASES if not (case.image_volumes and chosen_by_user())]
-"""Image volumes are off by default until Kubernetes 1.35, and the API server then drops them; here they are on."""
+KNOWN = [case for case in CASES if not (case.image_volumes and chosen_by_user()) and not case.several_nodes]
+"""Image volumes are off by default until Kubernetes 1.35, and the API server then drops them; here they are on.
+LeaderWorkerSets have a test of their own (tests/cluster/operator/test_several_nodes.py)."""
 
 
 @pytest.mark.parametrize("case", KNOWN, ids=lambda case: case.name)

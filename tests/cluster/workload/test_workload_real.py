@@ -15,8 +15,9 @@ from tests.unit.workload.cases import CASES, SMOLLM, Case, fleet, service, workl
 
 pytestmark = pytest.mark.cluster
 
-KNOWN = [case for case in CASES if not (case.image_volumes and chosen_by_user())]
-"""Image volumes are off by default until Kubernetes 1.35, and the API server then drops them; here they are on."""
+KNOWN = [case for case in CASES if not (case.image_volumes and chosen_by_user()) and not case.several_nodes]
+"""Image volumes are off by default until Kubernetes 1.35, and the API server then drops them; here they are on.
+LeaderWorkerSets have a test of their own (tests/cluster/operator/test_several_nodes.py)."""
 NEW_OPERATOR = {"operatorImage": "registry.example/llmservice-operator:0.2.0"}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from llmservice.api.engine import Backend
-from llmservice.api.fleet import EngineImage
+from llmservice.api.fleet import EngineImage, FleetDefaults
 from llmservice.capacity.accelerators import accelerators
 from llmservice.capacity.kv_dtypes import offered_kv_dtypes, vllm_version
 from llmservice.capacity.limits import OVERRIDE_ANNOTATION
@@ -224,3 +224,38 @@ def test_a_namespace_s_quota_bounds_what_one_service_asks_for() -> None:
     assert "namespace default may take 2 of gpu" in found.reason
     assert found.remedies == ("Write at most 2, or ask for a larger quota.",)
     assert planned(LLAMA, "gpu", fleet, replicas=2).fits is True
+
+
+OVER_TWO: dict[str, Any] = {"engine": {"backend": "vllm", "parallelism": {"tensor": 8, "pipeline": 2, "nodes": 2}}}
+LARGEST = "meta-llama/Llama-3.1-405B-Instruct"
+
+
+def test_a_model_larger_than_a_node_fits_on_two() -> None:
+    """Parameters of 405,853,388,800 in 2 bytes are 756 GiB; a node of eight A100 80 GB has 633, two have twice that."""
+    one = planned(LARGEST, "a100-80gb", engine={"backend": "vllm", "parallelism": {"tensor": 8}})
+    two = planned(LARGEST, "a100-80gb", model={"maxLength": 32_768}, **OVER_TWO)
+    assert one.fits is False
+    assert two.fits is True
+    assert (two.nodes, two.accelerators_per_replica, two.accelerators_per_pod) == (2, 16, 8)
+
+
+def test_each_node_is_compared_with_the_largest_of_the_pool() -> None:
+    fleet = {"pools": {"small": {"accelerator": "a100-80gb", "acceleratorsPerNode": 4}}}
+    too_wide = planned(LARGEST, "small", FleetDefaults.model_validate(fleet), **OVER_TWO)
+    (problem,) = (one for one in too_wide.problems if one.code == "plan-node-size")
+    assert "One replica takes 8 accelerators of one node, and the largest of pool small has 4" in problem.message
+    assert "spread the replica over parallelism.nodes: 4" in problem.remedy
+
+
+def test_vllm_before_its_own_several_nodes() -> None:
+    image = "nvcr.io/nvidia/tritonserver:25.12-vllm-python-py3"
+    (problem,) = planned(LARGEST, "a100-80gb", engine=OVER_TWO["engine"] | {"image": image}).problems
+    assert problem.code == "plan-nodes-version"
+    assert "vLLM 0.11.1" in problem.message
+    assert "vLLM 0.13.0 or later (26.01)" in problem.remedy
+
+
+def test_processors_have_one_node() -> None:
+    fleet = {"pools": {"host": {"accelerator": "cpu", "memory": "64Gi"}}}
+    found = planned("meta-llama/Llama-3.2-1B", "host", FleetDefaults.model_validate(fleet), **OVER_TWO)
+    assert "plan-nodes-cpu" in {problem.code for problem in found.problems}

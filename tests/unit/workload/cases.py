@@ -54,7 +54,8 @@ FLEET: dict[str, Any] = {
 class Case:
     """One service in one fleet.
 
-    `image_volumes` marks objects that Kubernetes knows only from 1.31 on, `claims` from 1.34 on.
+    `image_volumes` marks objects that Kubernetes knows only from 1.31 on, `claims` from 1.34 on; `several_nodes` those
+    whose replicas another project's LeaderWorkerSet keeps.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Case:
     fleet: dict[str, Any] = field(default_factory=dict)
     image_volumes: bool = False
     claims: bool = False
+    several_nodes: bool = False
 
     def service(self) -> LLMService:
         return service(self.spec)
@@ -70,6 +72,12 @@ class Case:
         """The workload around a fixed repository, so that goldens tell of this room alone."""
         asked, defaults = self.service(), fleet(self.fleet)
         return build(asked, plan(asked, defaults), REPOSITORY, KNOBS, defaults, operator_key=KEY)
+
+    def templates(self) -> list[dict[str, Any]]:
+        """The templates of its pods: one, or a leader's and a worker's."""
+        spec = self.build().keeper["spec"]
+        group = spec.get("leaderWorkerTemplate")
+        return [group["leaderTemplate"], group["workerTemplate"]] if group else [spec["template"]]
 
 
 def service(spec: dict[str, Any], name: str = "chat") -> LLMService:
@@ -300,5 +308,14 @@ CASES = (
             "service": {"type": "LoadBalancer", "annotations": {"example.com/internal": "true"}},
         },
         {"networkPolicy": True, "endpointDrain": "30s"},
+    ),
+    Case(
+        "several-nodes",
+        {
+            "model": {"source": {"huggingFace": {"repo": "meta-llama/Llama-2-70b-chat-hf"}}},
+            "engine": {"backend": "vllm", "parallelism": {"tensor": 8, "pipeline": 2, "nodes": 2}},
+            "placement": {"pool": "a100-80gb", "queue": {"name": "team-a"}},
+        },
+        several_nodes=True,
     ),
 )

@@ -44,25 +44,27 @@ def test_every_child_is_owned_and_labelled(case: Case) -> None:
 
 @EVERY
 def test_no_container_may_write_outside_its_volumes_or_gain_rights(case: Case) -> None:
-    spec = case.build().manifest("Deployment")["spec"]["template"]["spec"]
-    assert spec["securityContext"]["runAsNonRoot"] is True
-    assert spec["automountServiceAccountToken"] is False
-    for container in (*spec["initContainers"], *spec["containers"]):
-        assert container["securityContext"]["readOnlyRootFilesystem"] is True
-        assert container["securityContext"]["allowPrivilegeEscalation"] is False
-        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    for template in case.templates():
+        spec = template["spec"]
+        assert spec["securityContext"]["runAsNonRoot"] is True
+        assert spec["automountServiceAccountToken"] is False
+        for container in (*spec["initContainers"], *spec["containers"]):
+            assert container["securityContext"]["readOnlyRootFilesystem"] is True
+            assert container["securityContext"]["allowPrivilegeEscalation"] is False
+            assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
 
 
 @EVERY
 def test_triton_sees_the_repository_and_the_weights_read_only(case: Case) -> None:
-    container = case.build().manifest("Deployment")["spec"]["template"]["spec"]["containers"][0]
-    read_only = {mount["mountPath"] for mount in container["volumeMounts"] if mount.get("readOnly")}
-    assert {"/repository", "/models"} <= read_only
+    for template in case.templates():
+        container = template["spec"]["containers"][0]
+        read_only = {mount["mountPath"] for mount in container["volumeMounts"] if mount.get("readOnly")}
+        assert {"/repository", "/models"} <= read_only
 
 
 @EVERY
 def test_the_grace_period_covers_hook_and_drain(case: Case) -> None:
-    spec = case.build().manifest("Deployment")["spec"]["template"]["spec"]
+    spec = case.templates()[0]["spec"]
     sleep = spec["containers"][0]["lifecycle"]["preStop"]["sleep"]["seconds"]
     drain = case.service().spec.drain.timeout.total_seconds()
     assert spec["terminationGracePeriodSeconds"] > sleep + drain

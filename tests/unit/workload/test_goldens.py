@@ -18,7 +18,7 @@ from tests.unit.workload.cases import CASES, Case
 pytestmark = pytest.mark.unit
 
 GOLDENS = Path(__file__).with_name("goldens")
-CUSTOM = {"PodMonitor"}
+CUSTOM = {"PodMonitor", "LeaderWorkerSet"}
 """Kinds whose schema comes with another project and not with Kubernetes."""
 
 

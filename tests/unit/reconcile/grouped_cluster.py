@@ -1,0 +1,78 @@
+"""A small cluster with the controller of LeaderWorkerSets: a group of pods for each replica."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llmservice.api.fleet import FleetDefaults
+from llmservice.kube import resources
+from llmservice.kube.resources import Manifest
+from tests.unit.reconcile.small_cluster import KEY, SmallCluster, ready_status, unschedulable_status
+
+ON_TWO_NODES: dict[str, Any] = {
+    "model": {"source": {"huggingFace": {"repo": "example/unknown", "revision": "a" * 40}}},
+    "engine": {"backend": "vllm", "parallelism": {"tensor": 8, "pipeline": 2, "nodes": 2}},
+    "placement": {"pool": "big"},
+}
+FLEET = FleetDefaults.model_validate({"pools": {"big": {"accelerator": "a100-80gb"}, "cpu": {}}})
+
+
+class GroupedCluster(SmallCluster):
+    """Plays the controller as kubernetes-sigs/lws does it: leaders of one StatefulSet, workers of one for each leader.
+
+    `workers_wait`: no node takes the workers, and leaders then stay without an engine.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(FLEET)
+        self.workers_wait = False
+
+    def sets(self) -> list[str]:
+        return self.kube.names(resources.LEADER_WORKER_SET, KEY[0])
+
+    def controllers_act(self) -> bool:
+        moved = super().controllers_act()
+        for name in self.sets():
+            found = self.kube.peek(resources.LEADER_WORKER_SET, KEY[0], name)
+            template, wanted = found["spec"]["leaderWorkerTemplate"], found["spec"].get("replicas", 1)
+            pods = {}
+            for group in range(wanted):
+                leader = f"{name}-{group}"
+                pods[leader] = _pod(leader, name, template["leaderTemplate"], self._status(leads=True))
+                for index in range(1, template["size"]):
+                    worker = f"{leader}-{index}"
+                    pods[worker] = _pod(worker, leader, template["workerTemplate"], self._status(leads=False))
+            there = [pod for pod in self.pods() if pod.startswith(f"{name}-")]
+            for pod in set(there) - pods.keys():
+                self.remove(resources.POD, pod)
+            for pod in pods.keys() - set(there):
+                self.kube.put(pods[pod])
+            moved = moved or set(there) != pods.keys()
+        return moved
+
+    def _status(self, *, leads: bool) -> Manifest:
+        if self.workers_wait and not leads:
+            return unschedulable_status("0/3 nodes are available: 3 Insufficient nvidia.com/gpu.")
+        status = ready_status(self.clock.now())
+        if not leads:
+            status["containerStatuses"][0]["name"] = "worker"
+        if self.workers_wait:
+            status["conditions"][-1]["status"] = "False"
+            status["containerStatuses"][0]["ready"] = False
+        return status
+
+
+def _pod(name: str, stateful_set: str, template: Manifest, status: Manifest) -> Manifest:
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": stateful_set, "uid": "s", "controller": True}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": KEY[0],
+            "labels": template["metadata"]["labels"],
+            "ownerReferences": [owner],
+        },
+        "spec": {"containers": template["spec"]["containers"]},
+        "status": status,
+    }

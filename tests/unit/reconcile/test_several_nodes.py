@@ -1,0 +1,109 @@
+"""Replicas over several nodes in the loop: a LeaderWorkerSet in the place of the Deployment, counted by its groups."""
+
+from __future__ import annotations
+
+import pytest
+
+from llmservice.kube import resources
+from llmservice.kube.errors import NotServed
+from tests.unit.reconcile.grouped_cluster import ON_TWO_NODES, GroupedCluster
+from tests.unit.reconcile.small_cluster import KEY
+
+pytestmark = pytest.mark.unit
+
+
+async def test_a_replica_is_a_group_and_counted_once() -> None:
+    cluster = GroupedCluster()
+    cluster.user_applies(ON_TWO_NODES, scaling={"minReplicas": 2, "maxReplicas": 2})
+    await cluster.converge()
+    (name,) = cluster.sets()
+    assert cluster.kube.names(resources.DEPLOYMENT, KEY[0]) == []
+    assert len(cluster.pods()) == 4
+    status = cluster.status()
+    assert (status["replicasSummary"], status["summary"]) == ("2/2", "Serving")
+    assert status["capacity"]["nodes"] == 2
+    (revision,) = status["revisions"]
+    assert name == f"chat-{revision['name']}"
+    assert (revision["replicas"], revision["readyReplicas"]) == (2, 2)
+    assert revision["image"].endswith("vllm-python-py3")
+    assert await cluster.writes_of_a_pass() == []
+
+
+async def test_live_changes_go_to_leaders_only() -> None:
+    cluster = GroupedCluster()
+    cluster.user_applies(ON_TWO_NODES)
+    await cluster.converge()
+    (name,) = cluster.sets()
+    assert set(cluster.live.brought) == {f"{name}-0"}
+
+
+async def test_an_autoscaler_s_count_goes_to_the_groups() -> None:
+    cluster = GroupedCluster()
+    cluster.user_applies(ON_TWO_NODES, replicas=1)
+    await cluster.converge()
+    cluster.user_applies(ON_TWO_NODES, replicas=3)
+    await cluster.converge()
+    (name,) = cluster.sets()
+    assert cluster.kube.peek(resources.LEADER_WORKER_SET, KEY[0], name)["spec"]["replicas"] == 3
+    assert cluster.status()["replicasSummary"] == "3/3"
+
+
+async def test_a_replaced_revision_keeps_its_template_and_leaves() -> None:
+    cluster = GroupedCluster()
+    cluster.user_applies(ON_TWO_NODES)
+    await cluster.converge()
+    (old,) = cluster.sets()
+    changed = ON_TWO_NODES["engine"] | {"parameters": {"enforce_eager": "true"}}
+    cluster.user_applies(ON_TWO_NODES, engine=changed)
+    await cluster.converge()
+    (new,) = cluster.sets()
+    assert new != old
+    assert all(pod.startswith(new) for pod in cluster.pods())
+
+
+async def test_a_service_moves_from_one_node_to_two_and_back() -> None:
+    cluster = GroupedCluster()
+    single = ON_TWO_NODES | {"engine": {"backend": "vllm", "parallelism": {"tensor": 8}}}
+    cluster.user_applies(single)
+    await cluster.converge()
+    cluster.user_applies(ON_TWO_NODES)
+    await cluster.converge()
+    assert cluster.kube.names(resources.DEPLOYMENT, KEY[0]) == []
+    assert len(cluster.sets()) == 1
+    cluster.user_applies(single)
+    await cluster.converge()
+    assert cluster.sets() == []
+    assert len(cluster.kube.names(resources.DEPLOYMENT, KEY[0])) == 1
+
+
+async def test_a_worker_without_a_node_is_what_the_replica_waits_for() -> None:
+    cluster = GroupedCluster()
+    cluster.workers_wait = True
+    cluster.user_applies(ON_TWO_NODES, scaling={"minReplicas": 2, "maxReplicas": 2})
+    await cluster.converge()
+    ready = cluster.condition("Ready")
+    assert ready["reason"] == "WaitingForGPU"
+    assert "2 replicas wait for 16 nvidia.com/gpu in pool big" in ready["message"]
+    shortage = cluster.status()["shortage"]
+    assert (shortage["replicas"], shortage["missing"]) == (2, 16)
+
+
+async def test_without_leader_worker_sets_the_status_says_what_to_install() -> None:
+    cluster = GroupedCluster()
+    missing = NotServed("the server could not find the requested resource", status=404)
+    cluster.kube.fail(missing, resource=resources.LEADER_WORKER_SET, times=99)
+    cluster.user_applies(ON_TWO_NODES)
+    await cluster.reconcile()
+    ready = cluster.condition("Ready")
+    assert ready["reason"] == "ApiMissing"
+    assert "install LeaderWorkerSet (kubernetes-sigs/lws), or write engine.parallelism.nodes: 1" in ready["message"]
+    assert cluster.kube.names(resources.CONFIG_MAP, KEY[0]) == []
+
+
+async def test_services_on_one_node_need_no_leader_worker_sets() -> None:
+    cluster = GroupedCluster()
+    missing = NotServed("the server could not find the requested resource", status=404)
+    cluster.kube.fail(missing, resource=resources.LEADER_WORKER_SET, times=99)
+    cluster.user_applies()
+    await cluster.converge()
+    assert cluster.status()["summary"] == "Serving"

@@ -1,0 +1,54 @@
+"""Pods of a replica over several nodes: a leader with Triton, and workers that nobody mistakes for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from llmservice.workload.pinning import LiveRevision
+from tests.unit.workload.cases import CASES, fleet, service, workload
+
+pytestmark = pytest.mark.unit
+
+SEVERAL = next(case for case in CASES if case.several_nodes)
+
+
+def test_each_pod_of_a_group_has_the_accelerators_of_its_node() -> None:
+    counts = [one["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] for one in SEVERAL.templates()]
+    assert counts == ["8", "8"]
+    claims = service(SEVERAL.spec | {"placement": {"pool": "a100-80gb", "allocation": "ResourceClaim"}})
+    template = workload(claims, fleet()).manifest("ResourceClaimTemplate")
+    assert template["spec"]["spec"]["devices"]["requests"][0]["exactly"]["count"] == 8
+
+
+def test_no_request_goes_to_a_worker_and_no_part_of_a_group_goes_by_itself() -> None:
+    built = SEVERAL.build()
+    leader, worker = (template["metadata"]["labels"].items() for template in SEVERAL.templates())
+    clients = built.manifest("Service")["spec"]["selector"].items()
+    assert clients <= leader
+    assert not clients <= worker
+    kept = built.manifest("PodDisruptionBudget")["spec"]["selector"]["matchLabels"].items()
+    assert kept <= leader
+    assert kept <= worker
+
+
+def test_only_the_pods_of_a_group_reach_each_other_on_every_port() -> None:
+    rules = SEVERAL.build().manifest("NetworkPolicy")["spec"]["ingress"]
+    (anywhere,) = [rule for rule in rules if "ports" not in rule]
+    (peer,) = anywhere["from"]
+    assert peer.keys() == {"podSelector"}
+    for template in SEVERAL.templates():
+        assert peer["podSelector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+
+
+def test_a_worker_runs_our_code_from_the_engines_folder() -> None:
+    (container,) = SEVERAL.templates()[1]["spec"]["containers"]
+    assert container["command"] == ["python3", "-m", "llmvllm.worker"]
+    assert container["workingDir"] == "/repository/chat-engine/1"
+    assert "VLLM_HOST_IP" in {variable["name"] for variable in container["env"]}
+
+
+def test_a_kept_group_is_applied_again_as_it_was() -> None:
+    built = SEVERAL.build()
+    live = LiveRevision(built.keeper)
+    assert live.template == built.keeper["spec"]["leaderWorkerTemplate"]
+    assert live.revision == built.revision

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from cluster import contexts, housekeeping, images, lifecycle, ports, serving, simulated, store, values
+from cluster import contexts, housekeeping, images, lifecycle, monitoring, ports, serving, simulated, store, values
 from cluster.errors import ClusterError
 from cluster.lifecycle import Tier
 from cluster.progress import say
@@ -122,6 +122,21 @@ def _serving(settings: Settings, _: argparse.Namespace) -> int:
     return 0
 
 
+def _prometheus_start(settings: Settings, options: argparse.Namespace) -> int:
+    print(monitoring.start(settings, scraping=not options.blind))
+    return 0
+
+
+def _prometheus_stop(settings: Settings, _: argparse.Namespace) -> int:
+    say("Prometheus is stopped" if monitoring.stop(settings) else "no Prometheus ran")
+    return 0
+
+
+def _prometheus_empty(settings: Settings, _: argparse.Namespace) -> int:
+    print(monitoring.empty(settings))
+    return 0
+
+
 def _prepare(settings: Settings, _: argparse.Namespace) -> int:
     housekeeping.prepare(settings)
     return 0
@@ -151,6 +166,7 @@ def parser() -> argparse.ArgumentParser:
     _add(commands, "env", _env, 'print shell lines for `eval "$(…)"`: kubectl, helm and the kubeconfig')
     _add_nodes(_group(commands, "nodes", "simulated GPU nodes"))
     _add_images(_group(commands, "images", "the project's images"))
+    _add_prometheus(_group(commands, "prometheus", "a Prometheus that scrapes the pods of every service"))
     load = _add(commands, "load-image", _load_image, "put an image archive of your own into the running cluster")
     load.add_argument("archive", type=Path, help="an oci-archive or a docker-archive")
     _add(commands, "serving", _serving, "print the folder of the engines' Python packages, to mount at /opt/serving")
@@ -193,6 +209,13 @@ def _add_nodes(commands: Commands[argparse.ArgumentParser]) -> None:
     remove = _add(commands, "remove", _nodes_remove, "remove the nodes of a pool (default: of all)")
     remove.add_argument("--pool")
     _add(commands, "list", _nodes_list, "say which pools there are")
+
+
+def _add_prometheus(commands: Commands[argparse.ArgumentParser]) -> None:
+    start = _add(commands, "start", _prometheus_start, "start it with what it had stored, and print its URL")
+    start.add_argument("--blind", action="store_true", help="scrape nothing, so that what it has goes stale")
+    _add(commands, "stop", _prometheus_stop, "end it; what it stored stays")
+    _add(commands, "empty", _prometheus_empty, "lose what it stored, start it, and print its URL")
 
 
 def _add_images(commands: Commands[argparse.ArgumentParser]) -> None:

@@ -59,7 +59,7 @@ def ensure(settings: Settings, address: str) -> dict[str, int]:
             require_free(host, settings.api_port, "API server", "set LLMSERVICE_CLUSTER_API_PORT to another port")
             chosen[name] = settings.api_port
         else:
-            chosen[name] = preferred if _free(host, preferred) else _any_free(host, set(chosen.values()))
+            chosen[name] = preferred if _free(host, preferred) else any_free(host, set(chosen.values()))
     _write(settings, chosen)
     return chosen
 
@@ -68,7 +68,7 @@ def _exchanged(settings: Settings, recorded: dict[str, int]) -> dict[str, int]:
     chosen = dict(recorded)
     for name, component in _COMPONENTS.items():
         if processes.running(settings, component) is None and not _free("127.0.0.1", recorded[name]):
-            chosen[name] = _any_free("127.0.0.1", set(chosen.values()))
+            chosen[name] = any_free("127.0.0.1", set(chosen.values()))
     if chosen != recorded:
         _write(settings, chosen)
     return chosen
@@ -108,7 +108,8 @@ def _free(host: str, port: int) -> bool:
     return True
 
 
-def _any_free(host: str, taken: set[int]) -> int:
+def any_free(host: str, taken: set[int]) -> int:
+    """A port that nobody has, and that is not among `taken`."""
     while True:
         with socket.socket() as probe:
             probe.bind((host, 0))

@@ -1,11 +1,12 @@
-"""The chart's values for this cluster: its own images, and the engines' Python packages mounted from this host."""
+"""The chart's values for this cluster: its images, its Prometheus, and the engines' packages mounted from this host."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
-from cluster import images, serving
+from cluster import images, monitoring, serving
 from cluster.settings import Settings
 
 
@@ -14,7 +15,7 @@ def write(settings: Settings) -> Path:
     operator, tag = images.IMAGES["operator"].tag.rsplit(":", 1)
     packages = {"name": "serving", "mountPath": serving.MOUNT_PATH, "readOnly": True}
     folder = {"name": "serving", "hostPath": {"path": str(serving.folder(settings)), "type": "Directory"}}
-    values = {
+    values: dict[str, Any] = {
         "image": {"repository": operator, "tag": tag, "pullPolicy": "IfNotPresent"},
         # A new image under the same tag must still roll the operator.
         "podAnnotations": {images.KEY_LABEL: images.build_key("operator")},
@@ -31,6 +32,8 @@ def write(settings: Settings) -> Path:
             },
         },
     }
+    if monitoring.runs(settings):
+        values["prometheus"] = {"url": monitoring.url(settings)}
     path = settings.state / "values.yaml"
     path.write_text(json.dumps(values, indent=2) + "\n")
     return path

@@ -14,8 +14,9 @@ from benchmarks.tritune.predictions import counters_alone, foretold, step_time_e
 from benchmarks.tritune.questions import NORMAL, TIGHT, dynamic
 from llmservice.tuning.settings import Metric, Objective
 from llmservice.tuning.simulator.kinds import DYNAMIC
-from llmservice.tuning.simulator.load import Load, load_of, modulated, poisson
+from llmservice.tuning.simulator.load import Load, RateSeries, load_of, modulated, poisson, renewal
 from llmservice.tuning.simulator.run import Run, Tuner, simulate
+from llmservice.tuning.simulator.sensors import SCRAPE
 from llmservice.tuning.simulator.workloads import steady
 
 SHARES: Final = (0.10, 0.25, 0.40, 0.55, 0.70, 0.80, 0.90, 0.95)
@@ -29,9 +30,11 @@ EQUAL_BUSY: Final = 0.05
 """Two settings with as many replicas are as good as each other when their busy time differs by less."""
 COUNTED: Final = 1800.0
 """Seconds of load from which step times are learnt by counters alone."""
+SWING: Final = 1200.0
+"""Seconds of a swing between a fifth and four fifths of an accelerator: one load tells one batch size alone."""
 COUPLED: Final = "coupled"
 """The case in which two instances and a delay together are best, and either alone is worse than neither."""
-COUNTERS: Final = ("0.25", "0.55", "0.8", "bursts")
+COUNTERS: Final = ("0.25", "0.55", "0.8", "swing", "bursts")
 """Loads on which step times are learnt from counters by request alone."""
 
 
@@ -125,6 +128,9 @@ def _counters(load: str, seed: int) -> Numbers:
     seconds = COUNTED
     if load == "bursts":
         times = modulated(0.5 * DYNAMIC.capacity, 4.0, 5.0, 0.2, seconds, random)
+    elif load == "swing":
+        shares = 0.5 - 0.3 * np.cos(2 * np.pi * np.arange(0.0, seconds, SCRAPE) / SWING)
+        times = renewal(RateSeries(shares * DYNAMIC.capacity, SCRAPE), random)
     else:
         times = poisson(float(load) * DYNAMIC.capacity, seconds, random)
     requests: Load = load_of(times, seconds, random)

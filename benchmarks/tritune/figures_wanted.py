@@ -119,10 +119,10 @@ def _steady(results: Results) -> Iterable[Wanted]:
         if numbers["flagged"] < 0.5 and _listed(numbers.get("step_time_error"))  # type: ignore[operator]
     ]
     yield Wanted("step_time_error_counters", tuple(believed), "%", 10.0, reduced="worst", seeds=counters.seeds)
-    bursts = Picked(results, "W1 counters", "bursts")
-    yield Wanted(
-        "counters_under_bursts_flagged", tuple(100 * one for one in bursts("flagged")), "%", seeds=bursts.seeds
-    )
+    for load, name in (("bursts", "under_bursts"), ("swing", "under_a_swing"), ("0.55", "of_one_load")):
+        flagged = Picked(results, "W1 counters", load)
+        shares = tuple(100 * one for one in flagged("flagged"))
+        yield Wanted(f"counters_{name}_flagged", shares, "%", seeds=flagged.seeds)
     errors = [abs(one) for one in cells("errors")]
     yield Wanted("p99_prediction_error", tuple(errors), "%", 8.0, reduced="median", seeds=seeds)
     held = tuple(100 * one for one in cells.by_seed("held"))
@@ -235,6 +235,8 @@ def _faults(results: Results) -> Iterable[Wanted]:
     yield Wanted("w8_reloads_by_faults", reloads, "reloads", 0.0, reduced="sum", seeds=cells.seeds)
     recover = tuple(cells("windows_to_recover"))
     yield Wanted("w8_windows_to_recover", recover, "windows", 3.0, reduced="worst", seeds=cells.seeds)
+    piled_up = tuple(cells("unavoidable"))
+    yield Wanted("w8_windows_of_what_piled_up", piled_up, "windows", reduced="worst", seeds=cells.seeds)
     yield Wanted("w8_dropped_by_scaling", tuple(cells("dropped")), "requests", 0.0, reduced="sum", seeds=cells.seeds)
 
 

@@ -20,8 +20,9 @@ from llmservice.tuning.service_time import ServiceTime
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-LOADS: Final = (0.04, 0.12, 0.24, 0.36, 0.48, 0.58, 0.67, 0.75, 0.82, 0.88, 0.94)
-"""Of the most that all instances together can do; where lanes are simulated."""
+LOADS: Final = (0.04, 0.12, 0.24, 0.36, 0.48, 0.58, 0.63, 0.67, 0.71, 0.75, 0.785, 0.82, 0.85, 0.88, 0.91, 0.94)
+"""Of the most that all instances together can do; where lanes are simulated: close together where tails bend, since
+between them they are interpolated."""
 EVENTS: Final = 220
 WARM_UP: Final = 30
 REPEATS: Final = 4

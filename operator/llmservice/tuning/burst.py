@@ -59,6 +59,13 @@ def dispersion(memory: Burst) -> float:
     return max(1.0, memory.squares / memory.expected)
 
 
+def rate_variance(memory: Burst) -> float:
+    """Relative variance of the rate from part to part, what Poisson arrivals show by themselves taken out."""
+    if memory.parts < ENOUGH or memory.expected <= 0:
+        return 0.0
+    return (dispersion(memory) - 1.0) * memory.parts / memory.expected
+
+
 def rate_factors(memory: Burst) -> tuple[tuple[float, float], ...]:
     """(share of time, factor on the mean rate) over which single requests are spread; mean factor 1.
 

@@ -85,9 +85,14 @@ def foretell(memory: Forecast, lead: float) -> float:
     return min(max(memory.level, grown), (1.0 + STEEPEST) * memory.level)
 
 
+def is_learnt(memory: Forecast) -> bool:
+    """Whether enough forecasts came due to tell how far they miss."""
+    return len(memory.misses) >= LEAST_MISSES
+
+
 def margin(memory: Forecast, quantile: float) -> float:
     """By what factor a forecast must be raised to hold in the share `quantile` of cases; at least 1."""
-    if len(memory.misses) < LEAST_MISSES:
+    if not is_learnt(memory):
         return FIRST_MARGIN
     ordered = sorted(memory.misses)
     return min(MOST_MARGIN, max(1.0, ordered[min(len(ordered) - 1, int(quantile * (len(ordered) + 1)))]))

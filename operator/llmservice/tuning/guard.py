@@ -62,7 +62,8 @@ class Guard(Memory):
 def recorded(guard: Guard, actions: tuple[Action, ...], now: float) -> Guard:
     """`guard` after `actions` were ordered at `now`.
 
-    What a canary proved and the others follow is one change, begun with the canary and over when they have it.
+    What a canary proved and the others follow is one change, begun with the canary and over when they have it. Whether
+    fewer replicas would do is asked anew after any change of them.
     """
     changes = list(guard.changes)
     for one in actions:
@@ -71,7 +72,10 @@ def recorded(guard: Guard, actions: tuple[Action, ...], now: float) -> Guard:
         if one.scope is Scope.PROMOTED and last is not None and (last.old, last.new) == (one.old, one.new):
             changes.remove(last)
         changes.append(made)
-    return guard.model_copy(update={"changes": tuple(changes[-KEPT:])}) if actions else guard
+    update: dict[str, object] = {"changes": tuple(changes[-KEPT:])}
+    if any(one.knob is Knob.REPLICAS for one in actions):
+        update |= {"fewer_since": None, "far_fewer_since": None, "barely_since": None}
+    return guard.model_copy(update=update) if actions else guard
 
 
 def repaired(guard: Guard, now: float) -> Guard:

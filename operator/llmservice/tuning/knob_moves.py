@@ -9,10 +9,11 @@ from typing import Final
 from llmservice.api.knobs import Knobs
 from llmservice.api.operations import TuningMode
 from llmservice.tuning.decision import Action, Decision, Knob, Outcome, Scope, sentence
+from llmservice.tuning.forecast import is_learnt
 from llmservice.tuning.guard import free_at, goes_back, is_banned, recorded
 from llmservice.tuning.measured import AT_ONCE, Signals, Turn
 from llmservice.tuning.performance import Candidate, Performance, capacity
-from llmservice.tuning.propose import OBJECTIVE_SHARE, Proposal
+from llmservice.tuning.propose import Proposal
 from llmservice.tuning.settings import Settings
 from llmservice.tuning.state import Asked, State
 from llmservice.tuning.trial import CANARY_REPLICAS, Stage, Trial, canary_pod
@@ -54,10 +55,10 @@ def next_step(
     """
     if not proposal.moves:
         return Step()
-    unsure = _unsure(state)
+    here, best = proposal.here.candidate, proposal.best.candidate
+    unsure = _unsure(state) or _too_soon(state, proposal)
     if unsure:
         return Step(reason=f"another setting may be better, but {unsure}")
-    here, best = proposal.here.candidate, proposal.best.candidate
     words = _words(proposal)
     found: list[tuple[float, Action]] = []
     waits: list[float] = []
@@ -97,17 +98,11 @@ def in_place_first(
     An instance is there in seconds and a replica in minutes, and what piles up on a replica until then nobody else
     can serve. The budget of all services holds here too.
     """
-    here = proposal.here.candidate
+    here, most = proposal.here.candidate, proposal.hurried
     if proposal.need.panic <= 0 or not proposal.overloaded or _unsure(state):
         return ()
     if now < max(state.guard.frozen_until, turn.free_at):
         return ()
-    choices = [
-        one
-        for one in performance.candidates()
-        if one.delay == here.delay and one.slots == here.slots and not is_banned(state.guard, one)
-    ]
-    most = max(choices, key=performance.saturation, default=here)
     old, new = performance.saturation(here), performance.saturation(most)
     if most.instances <= here.instances or new <= old * (1.0 + LEAST_RUSHED_GAIN):
         return ()
@@ -123,6 +118,17 @@ def _unsure(state: State) -> str:
     if state.learnt.forecast.windows < LEAST_WINDOWS:
         return "too few windows were seen"
     return ""
+
+
+def _too_soon(state: State, proposal: Proposal) -> str:
+    """Why the best setting may be another one soon; empty: it is known as well as it will be.
+
+    How much must be held depends on how far forecasts miss. A delay that was chosen before that is known costs a reload
+    and is locked in for hours. What the present setting does not hold waits for nothing.
+    """
+    if proposal.best.candidate.delay == proposal.here.candidate.delay or proposal.here.capped or proposal.overloaded:
+        return ""
+    return "" if is_learnt(state.learnt.forecast) else "how far forecasts miss is not known yet"
 
 
 def ordered(
@@ -225,7 +231,7 @@ def _capacity_of(performance: Performance, after: Candidate, settings: Settings,
         return proposal.here.capacity
     cannot = {one.objective for one in proposal.infeasible}
     objectives = tuple(one for one in settings.objectives if one not in cannot)
-    return capacity(performance, after, objectives, OBJECTIVE_SHARE)[0]
+    return capacity(performance, after, objectives, proposal.share)[0]
 
 
 def _words(proposal: Proposal) -> str:

@@ -101,7 +101,7 @@ def _engine(learnt: Learnt, settings: Settings, signals: Signals, window: float,
     if not signals.steps:
         if signals.request_counters is None or settings.continuous:
             return {}  # an engine that takes requests at once has executions of one request and no time
-        steps = learn_requests(learnt.steps, signals.request_counters)
+        steps = learn_requests(learnt.steps, signals.request_counters, instances)
         return {"steps": steps, "used": _use(learnt.used, steps, settings)}
     if settings.continuous:
         completed = (signals.completions.known or 0.0) * window * pods / max(1, signals.replicas.ready)

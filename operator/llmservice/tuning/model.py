@@ -9,9 +9,9 @@ from typing import Final
 from llmservice.api.knobs import Knobs
 from llmservice.tuning.batch_model import DISAGREEMENT, disagreement, simulate
 from llmservice.tuning.batcher import Setting
-from llmservice.tuning.burst import dispersion, rate_factors
+from llmservice.tuning.burst import dispersion, rate_factors, rate_variance
 from llmservice.tuning.continuous import ContinuousModel, Demand
-from llmservice.tuning.learnt import Learnt, token_times
+from llmservice.tuning.learnt import Learnt, Used, token_times
 from llmservice.tuning.performance import BatchPerformance, Candidate, Performance, TokenPerformance
 from llmservice.tuning.settings import Metric, Settings
 from llmservice.tuning.tail import factor
@@ -25,7 +25,11 @@ DELAY_STEP: Final = 0.0005
 SLO_SHARE: Final = 0.25
 """A delay never takes more than this share of the tightest latency objective."""
 BURSTY: Final = 2.0
-"""Index of dispersion beyond which counters by request say nothing of single batches."""
+BURST_VARIANCE: Final = 0.01
+"""Index of dispersion and relative variance of the rate beyond which counters by request say nothing of single batches.
+
+A rate that drifts by some percent within a window has a high index where many requests come, and hides nothing.
+"""
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ def _batching(learnt: Learnt, settings: Settings, knobs: Knobs) -> Modelled:
     steps = learnt.steps_per_batch or 1.0
     whole = used.service_time.scaled(round(steps, 2)) if steps > 1.02 else used.service_time
     here = candidate_of(knobs)
-    choices = _settings(whole.seconds(1), settings, here)
+    choices = _settings(whole.seconds(1), settings, here, others=used.exact)
     largest = settings.limits.max_sequences
     model = simulate(whole, largest, used.gains, choices, rate_factors(learnt.burst))
     performance = BatchPerformance(
@@ -70,16 +74,25 @@ def _batching(learnt: Learnt, settings: Settings, knobs: Knobs) -> Modelled:
     apart = disagreement(model, whole, largest)
     if apart > DISAGREEMENT:
         return Modelled(performance, f"simulation and closed form are {100 * apart:.0f} % apart")
-    if not used.exact and dispersion(learnt.burst) > BURSTY:
-        return Modelled(performance, "bursts hide batch sizes from counters by request; step counters would tell")
-    return Modelled(performance)
+    return Modelled(performance, "" if used.exact else _inexact(learnt, used, here))
 
 
-def _settings(alone: float, settings: Settings, here: Candidate) -> tuple[Setting, ...]:
-    """What to choose from, the setting in force included."""
+def _inexact(learnt: Learnt, used: Used, here: Candidate) -> str:
+    """Why step times from counters by request are not to be believed; empty: they are."""
+    if dispersion(learnt.burst) > BURSTY and rate_variance(learnt.burst) > BURST_VARIANCE:
+        return "bursts hide batch sizes from counters by request; step counters would tell"
+    if here.instances > 1:
+        return "counters by request do not tell what instances cost each other; step counters would"
+    if not used.identified:
+        return "counters by request of one load tell nothing of other batch sizes; step counters would"
+    return ""
+
+
+def _settings(alone: float, settings: Settings, here: Candidate, *, others: bool) -> tuple[Setting, ...]:
+    """What to choose from, the setting in force included; without `others` no other count of instances."""
     bounds, limits = settings.bounds, settings.limits
     most = min(bounds.max_instances, limits.instances_in_memory)
-    counts = range(min(bounds.min_instances, most), most + 1)
+    counts = range(min(bounds.min_instances, most), most + 1) if others else (here.instances,)
     latencies = [one.seconds for one in settings.objectives if one.metric is not Metric.PER_OUTPUT_TOKEN]
     longest = min([bounds.max_delay, *(SLO_SHARE * seconds for seconds in latencies)])
     found = {Setting(count, here.delay) for count in (*counts, here.instances)}

@@ -15,10 +15,8 @@ from llmservice.tuning.optimise import Option, choose, options, replicas_for, wi
 from llmservice.tuning.performance import Candidate, Performance
 from llmservice.tuning.replicas import SPARE, Need
 from llmservice.tuning.settings import Objective, Settings
-from llmservice.tuning.tail import upper_factor
+from llmservice.tuning.tail import LEAST_SHARE, held_share, upper_factor
 
-OBJECTIVE_SHARE: Final = 0.9
-"""Of an objective's seconds that predictions are held to."""
 UP_QUANTILE: Final = 0.95
 """Share of forecasts that the margin must cover."""
 PANIC: Final = 2.0
@@ -40,6 +38,10 @@ class Proposal:
     predictions: tuple[Prediction, ...]
     limiting: Resource
     headroom: float
+    hurried: Candidate
+    """What a panic makes of the setting in force while replicas start."""
+    share: float
+    """Of the objectives' seconds that predictions are held to."""
 
     @property
     def overloaded(self) -> bool:
@@ -66,16 +68,18 @@ def propose(
     demand = foretell(learnt.forecast, horizon) * margin(learnt.forecast, UP_QUANTILE)
     peak = highest(learnt.forecast) * margin(learnt.forecast, UP_QUANTILE)
     feasible, cannot = without_infeasible(performance, settings.objectives)
-    found = options(performance, feasible, settings.bounds, demand, OBJECTIVE_SHARE)
+    share = share_of(learnt, settings, feasible)
+    found = options(performance, feasible, settings.bounds, demand, share)
     found = tuple(one for one in found if one.candidate == here or not is_banned(guard, one.candidate))
     now_option = next(one for one in found if one.candidate == here)
     best = choose(found, here)
     ready = max(1, signals.replicas.ready)
     capacity = now_option.capacity * ready
+    soon = hurried(performance, found, here)
     return Proposal(
         here=now_option,
         best=best,
-        need=_need(now_option, feasible, settings, signals, demand, peak),
+        need=_need(now_option, soon, feasible, settings, signals, demand, peak),
         demand=demand,
         rate=rate,
         infeasible=tuple(
@@ -88,36 +92,65 @@ def propose(
         ),
         limiting=_limiting(performance, now_option, cannot=bool(cannot and not feasible)),
         headroom=1.0 - rate / capacity if capacity > 0 else -1.0,
+        hurried=soon.candidate,
+        share=share,
     )
 
 
+def share_of(learnt: Learnt, settings: Settings, objectives: tuple[Objective, ...]) -> float:
+    """Of the objectives' seconds that predictions are held to."""
+    simulated = not settings.continuous
+    shares = [held_share(learnt.correction(one.metric.value), simulated=simulated) for one in objectives]
+    return min(shares, default=LEAST_SHARE)
+
+
+def hurried(performance: Performance, found: tuple[Option, ...], here: Candidate) -> Option:
+    """The option with the most throughput that is `here` but for instances, which are there in seconds."""
+    choices = [one for one in found if (one.candidate.delay, one.candidate.slots) == (here.delay, here.slots)]
+    return max(choices, key=lambda one: (performance.saturation(one.candidate), one.candidate == here))
+
+
 def _need(
-    here: Option, feasible: tuple[Objective, ...], settings: Settings, signals: Signals, demand: float, peak: float
+    here: Option,
+    soon: Option,
+    feasible: tuple[Objective, ...],
+    settings: Settings,
+    signals: Signals,
+    demand: float,
+    peak: float,
 ) -> Need:
-    """Replicas that hold the demand, and those that would have held the highest demand lately with some to spare."""
+    """Replicas that hold the demand, and those that would have held the highest demand lately with some to spare.
+
+    `soon` is the setting that a panic makes of `here` before any replica comes.
+    """
     bounds = replace(settings.bounds, min_replicas=max(1, settings.bounds.min_replicas), max_replicas=10**6)
     if here.capacity <= 0:
         return Need(0, signals.knobs.replicas, signals.knobs.replicas)
     up = replicas_for(demand, here.capacity, bounds)
     down = max(up, replicas_for((1.0 + SPARE) * peak, here.capacity, bounds))
     barely = max(up, replicas_for(peak, here.capacity, bounds))
-    return Need(up, down, barely, _panic(here, feasible, signals, signals.arrivals.known_or(0.0), bounds.min_replicas))
+    panic = _panic(here, feasible, signals)
+    each = min(one.capacity for one in (here, soon) if one.capacity > 0)
+    return Need(up, down, barely, max(bounds.min_replicas, math.ceil(panic / each)) if panic else 0)
 
 
-def _panic(here: Option, feasible: tuple[Objective, ...], signals: Signals, rate: float, least: int) -> int:
-    """Replicas that the worst part of this window and the queue it left need; 0 where there is no panic.
+def _panic(here: Option, feasible: tuple[Objective, ...], signals: Signals) -> float:
+    """Requests/s of this window's worst part and of the queue it left; 0 where there is no panic.
 
-    A queue is served by what is over of the capacity, within a lead time at best: it counts as so much more rate.
+    A queue is served by what is over of the capacity, within a lead time at best: it counts as so much more rate. All
+    is asked for at once: what is asked for a window later serves a window later.
     """
+    rate = signals.arrivals.known_or(0.0)
     supply = max(1, signals.replicas.supplied) * here.capacity
     queue = signals.queue_depth.known_or(0.0)
     patience = max((one.seconds for one in feasible), default=math.inf)
     refused = signals.rejections.known_or(0.0)
     waits = queue > PANIC_QUEUE * patience * supply and rate > 0.5 * supply
     if rate + refused < PANIC * supply and not waits and refused <= 0:
-        return 0
-    served = rate + refused + queue / max(60.0, patience)
-    return max(least, math.ceil(served / here.capacity))
+        return 0.0
+    parts = signals.arrival_counts
+    worst = max(rate, max(parts) * len(parts) / signals.window_seconds) if parts else rate
+    return worst + refused + queue / max(60.0, patience)
 
 
 def _predict(

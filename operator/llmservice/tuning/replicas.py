@@ -18,10 +18,9 @@ FEWER_SECONDS: Final = 1800.0
 """... for so long ..."""
 FAR_FEWER: Final = 0.35
 FAR_FEWER_SECONDS: Final = 600.0
-"""... or so many, for so much shorter."""
+"""... or so many, and more than one, for so much shorter: half of two is one, which the next wave wants back."""
 BARELY_SECONDS: Final = 3600.0
 """For so long without a change, replicas go though nothing would be left to spare: a load that steady needs none."""
-BARELY_CONSOLIDATED: Final = 0.96
 CONSOLIDATED: Final = 0.9
 """Most of a replica's capacity in use after one was removed, by the rate of now (dynamo#9294: a fixed threshold without
 this check flaps between one and two under constant load)."""
@@ -30,6 +29,8 @@ CONSOLIDATED_FAR: Final = 0.88
 STEP_UP: Final = 0.5
 STEP_DOWN: Final = 0.25
 LEAST_STEP: Final = 2
+PANIC_STEP: Final = 3.0
+"""Of the replicas there are, added at once in a panic: what is missing is late already."""
 SMALL: Final = 4
 """Up to here one replica is a large share, and one that is not needed for long goes whatever share it is."""
 
@@ -86,7 +87,8 @@ def _more(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, lea
         # To bring back what went just now takes twice the evidence.
         return Wanted(supply, guard, "more replicas are needed; some went just now, so one more window must agree")
     target = max(need.up + math.floor(SPARE * need.up + 0.5), need.panic)
-    most = supply + max(LEAST_STEP, math.ceil(STEP_UP * supply))
+    share = PANIC_STEP if need.panic > supply else STEP_UP
+    most = supply + max(LEAST_STEP, math.ceil(share * supply))
     if room is not None:
         most = min(most, supply + room)
     allowed = min(target, most, bounds.max_replicas)
@@ -109,7 +111,7 @@ def _fewer(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, le
         update={
             "fewer_since": (guard.fewer_since if guard.fewer_since is not None else now) if enough else None,
             "far_fewer_since": (guard.far_fewer_since if guard.far_fewer_since is not None else now)
-            if surplus >= FAR_FEWER
+            if surplus >= FAR_FEWER and supply - target > 1
             else None,
         }
     )
@@ -128,8 +130,7 @@ def _fewer(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, le
     if now < ready_at:
         return Wanted(supply, guard, f"{target} replicas would do, if that lasts", not_before=ready_at)
     step = max(1, math.floor(STEP_DOWN * supply))
-    fewer = guard.model_copy(update={"fewer_since": None, "far_fewer_since": None, "barely_since": None})
-    return Wanted(max(target, supply - step), fewer, f"{target} replicas have been enough for long")
+    return Wanted(max(target, supply - step), guard, f"{target} replicas have been enough for long")
 
 
 def _since(moment: float | None, now: float) -> float:
@@ -140,9 +141,9 @@ def consolidates(rate: float, capacity: float, supply: int, replicas: int, *, lo
     """Whether `replicas` instead of `supply` still have room at `rate`: what those that go leave behind is counted.
 
     The further a replica's load grows by it, the less is known of it there, and the more room is asked for, unless the
-    load has been steady for `long`.
+    load has been steady for `long`: then what forecasts miss by, which the replicas that are needed hold, is enough.
     """
     if long:
-        return rate <= BARELY_CONSOLIDATED * capacity * replicas
+        return rate <= capacity * replicas
     most = CONSOLIDATED if supply <= BIG_STEP * replicas else CONSOLIDATED_FAR
     return rate <= most * capacity * replicas

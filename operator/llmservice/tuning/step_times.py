@@ -25,11 +25,22 @@ DRIFT: Final = 0.08
 """A window whose steps took that much longer or shorter than fitted, relatively, is another engine's ..."""
 DRIFT_STEPS: Final = 60.0
 """... if it has so many of them, and the next window agrees."""
-LEAST_BUSY: Final = 0.4
-SURE_BUSY: Final = 0.8
-"""Share of time instances are busy below which nothing, and from which everything, is believed of what they share."""
+LEAST_BUSY: Final = 0.8
+SURE_BUSY: Final = 0.95
+"""Share of time instances are busy below which nothing, and from which everything, is believed of what they share.
+
+A delay spaces batches, so that instances overlap less than by chance: half busy ones look as if sharing cost little.
+"""
 ENOUGH: Final = 20.0
 """Steps that make a figure."""
+REQUEST_POINTS: Final = 80
+POINTS_OF_A_SIZE: Final = 8
+"""Windows of counters by request that are kept of one size, give or take a tenth: the slope is in how sizes differ."""
+REQUEST_BIN: Final = 1.2
+REQUEST_DRIFT: Final = 0.15
+"""A window of counters by request that is so far off what is remembered is another engine's, if the next agrees."""
+REQUEST_RANGE: Final = 1.5
+"""The largest over the smallest size that make a slope of counters by request: each is off by some percent."""
 
 
 class Bin(Memory):
@@ -55,6 +66,7 @@ class RequestPoint(Memory):
     size: float
     seconds: float
     count: float
+    instances: int = 1
 
 
 class StepTimes(Memory):
@@ -62,7 +74,7 @@ class StepTimes(Memory):
 
     bins: Annotated[tuple[Bin, ...], newest(512)] = ()
     busy: Annotated[tuple[Busy, ...], newest(16)] = ()
-    requests: Annotated[tuple[RequestPoint, ...], newest(40)] = ()
+    requests: Annotated[tuple[RequestPoint, ...], newest(REQUEST_POINTS)] = ()
     drifted: int = 0
 
 
@@ -114,20 +126,53 @@ def learn_steps(memory: StepTimes, steps: Sequence[Steps], instances: int, busy:
     )
 
 
-def learn_requests(memory: StepTimes, counters: RequestCounters) -> StepTimes:
+def learn_requests(memory: StepTimes, counters: RequestCounters, instances: int = 1) -> StepTimes:
     """`memory` after a window of counters by request alone.
 
     A request sees the batch it is in, so the mean over requests is a + c · E[b²]/E[b]. E[b²] is not counted; for
     Poisson arrivals it is about b̄ + 1 - 1/b̄ times E[b] (within 8 % when simulated; far off under bursts, hence
-    `exact=False`).
+    `exact=False`). `instances` share the accelerator: nothing tells by how much they slow each other down.
     """
     if counters.executions < ENOUGH or counters.requests < counters.executions:
         return memory
     mean = counters.requests / counters.executions
     point = RequestPoint(
-        size=mean + 1.0 - 1.0 / mean, seconds=counters.compute_seconds / counters.requests, count=counters.executions
+        size=mean + 1.0 - 1.0 / mean,
+        seconds=counters.compute_seconds / counters.requests,
+        count=counters.executions,
+        instances=instances,
     )
-    return memory.model_copy(update={"requests": (*memory.requests, point)[-40:]})
+    kept, drifted = list(memory.requests), _request_drift(memory, point)
+    if drifted >= 2:
+        kept, drifted = [], 0
+    alike = [one for one in kept if one.instances == instances and _alike(one.size, point.size)]
+    for old in alike[: max(0, len(alike) - POINTS_OF_A_SIZE + 1)]:
+        kept.remove(old)
+    return memory.model_copy(update={"requests": (*kept, point)[-REQUEST_POINTS:], "drifted": drifted})
+
+
+def _alike(size: float, other: float) -> bool:
+    return int(log(size) / log(REQUEST_BIN)) == int(log(other) / log(REQUEST_BIN))
+
+
+def _request_drift(memory: StepTimes, point: RequestPoint) -> int:
+    """In how many windows in a row counters by request told of an engine that is not the one that is remembered."""
+    known = _by_requests(memory, point.instances)
+    if known is None or not any(_alike(one.size, point.size) for one in memory.requests):
+        return 0
+    ratio = point.seconds / known.seconds(point.size)
+    return memory.drifted + 1 if not exp(-REQUEST_DRIFT) < ratio < exp(REQUEST_DRIFT) else 0
+
+
+def _by_requests(memory: StepTimes, instances: int) -> ServiceTime | None:
+    """t(b) by counters by request with so many instances. A slope takes sizes far enough apart."""
+    points = [Point(one.size, one.seconds, one.count) for one in memory.requests if one.instances == instances]
+    found = fit(points)
+    if found is None:
+        return None
+    sizes = [point.size for point in points]
+    apart = max(sizes) >= REQUEST_RANGE * min(sizes)
+    return ServiceTime(found.lines, found.largest_seen, found.identified and apart, exact=False)
 
 
 def gains_of(memory: StepTimes, most: int) -> tuple[float, ...]:
@@ -139,7 +184,7 @@ def gains_of(memory: StepTimes, most: int) -> tuple[float, ...]:
         for many in range(2, most + 1):
             measured, busy = _slowdown(memory, many, alone), _share(memory, many)
             if measured is not None:
-                # Instances that are seldom busy together tell little of g, and not independently either.
+                # Instances that are seldom busy together tell little of g.
                 sure = min(1.0, max(0.0, (busy - LEAST_BUSY) / (SURE_BUSY - LEAST_BUSY)))
                 scale += sure * (_gain_scale(measured, many, busy) - scale)
     return tuple(min(float(k), 1.0 + (gain - 1.0) * scale) for k, gain in enumerate(usual, start=1))
@@ -160,9 +205,8 @@ def service_time_of(memory: StepTimes, most: int) -> ServiceTime | None:
             return shared.scaled(1.0 / mean_slowdown(gains, many, _share(memory, many)))
     if alone is not None:
         return alone
-    points = [Point(one.size, one.seconds, one.count) for one in memory.requests]
-    found = fit(points)
-    return None if found is None else ServiceTime(found.lines, found.largest_seen, found.identified, exact=False)
+    counted = [one for many in range(1, most + 1) if (one := _by_requests(memory, many)) is not None]
+    return counted[0] if counted else None
 
 
 def mean_slowdown(gains: Sequence[float], instances: int, busy: float) -> float:
@@ -221,5 +265,6 @@ def _drift(memory: StepTimes, steps: Sequence[Steps], instances: int) -> int:
     if expected <= 0:
         return 0
     ratio = sum(one.seconds for one in inside) / expected
-    allowed = DRIFT if instances == 1 else 3 * DRIFT
+    # How much instances overlap changes with the load and the delay: that alone explains as much as sharing costs.
+    allowed = DRIFT + log(instances / USUAL_GAINS[min(instances, len(USUAL_GAINS)) - 1])
     return memory.drifted + 1 if not exp(-allowed) < ratio < exp(allowed) else 0

@@ -17,6 +17,8 @@ LEAST_RESIDUALS: Final = 20
 FIRST_SPREAD: Final = 0.1
 SHAPE: Final = 0.025
 """By what the simulated tail itself is off, relatively, with exact service times."""
+LEAST_SHARE: Final = 0.9
+MOST_SHARE: Final = 0.96
 COVERED: Final = 1.645
 """Standard deviations that 95 % of a normal distribution lie below."""
 
@@ -50,6 +52,16 @@ def learn_bias(memory: Correction, measured: float, modelled: float, requests: f
 def factor(memory: Correction) -> float:
     """What modelled latencies are multiplied by."""
     return exp(max(-MOST, min(MOST, memory.bias)))
+
+
+def held_share(memory: Correction, *, simulated: bool) -> float:
+    """The share of an objective that predictions are held to: the rest is what they miss by in 5 % of windows.
+
+    Until enough windows told what that is, where it is a lot, and where tails are not `simulated`: `LEAST_SHARE`.
+    """
+    if not simulated:
+        return LEAST_SHARE
+    return min(MOST_SHARE, max(LEAST_SHARE, 1.0 / upper_factor(memory, 0.0)))
 
 
 def upper_factor(memory: Correction, noise: float) -> float:

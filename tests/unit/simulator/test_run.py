@@ -65,6 +65,16 @@ def test_replicas_asked_for_are_told_as_starting_then_ready() -> None:
     assert script.told[2].replicas.cold_starts == pytest.approx((50.0,))
 
 
+def test_a_replica_that_became_ready_within_a_window_adds_nothing_to_the_rate() -> None:
+    """What it got in half of a window is not what it would have got in all of it."""
+    script = Script({1: Knobs(replicas=3)})
+    simulate(DYNAMIC, LOAD, script, FAST, Knobs(), times=PlantTimes(cold_start=14, cold_start_spread=0), jit=False)
+    assert script.told[1].replicas.ready == 3
+    arrived = len(LOAD.part(30.0, 60.0).times)
+    assert script.told[1].arrivals.value == pytest.approx(arrived / 30)
+    assert script.told[1].completions.value == pytest.approx(arrived / 30, abs=0.5)
+
+
 def test_token_engines_tell_tokens_and_cache() -> None:
     random = np.random.default_rng(2)
     load = load_of(poisson(3.0, 90.0, random), 90.0, random)

@@ -88,7 +88,7 @@ def test_however_many_ask_no_hour_has_more_changes_than_there_are_and_none_starv
 
 def test_a_change_waits_for_its_turn_and_says_so_and_what_is_undone_does_not() -> None:
     service = Service(knobs=knobs(1))
-    for _ in range(8):
+    for _ in range(60):
         waiting = service.serve(240.0, turn=Turn(service.now + 900.0, "all services together had 6 of 6 changes"))
     assert service.moves == []
     assert waiting.claims

@@ -178,6 +178,30 @@ def test_counters_by_request_under_bursts_are_not_trusted() -> None:
     assert "bursts" in decision.distrust
 
 
+def test_counters_by_request_of_a_load_that_swings_are_trusted() -> None:
+    """A rate that drifts by 4 % from scrape to scrape is no burst, however many requests come."""
+    service = Service()
+    for place in range(40):
+        rate = 300.0 + 20.0 * (place % 20)
+        size = 2.0 + 0.5 * (place % 20)
+        counters = RequestCounters(30 * rate, 30 * rate / size, 30 * rate * (0.010 + 0.001 * (size + 1 - 1 / size)))
+        counts = (14.7 * rate, 15.3 * rate)
+        signals = replace(window(rate, service.knobs), steps=(), request_counters=counters, arrival_counts=counts)
+        decision = service.see(signals)
+    assert decision.outcome is not Outcome.DISTRUST
+
+
+@pytest.mark.parametrize(("instances", "told"), [(1, "of one load"), (2, "instances cost each other")])
+def test_counters_by_request_are_trusted_for_what_they_tell(instances: int, told: str) -> None:
+    """One load is one batch size, and instances that share an accelerator slow each other down by nobody knows what."""
+    service = Service(frame(bounds=Bounds(max_replicas=8, max_instances=2)), knobs(1, instances=instances))
+    counters = RequestCounters(9000.0, 1500.0, 9000.0 * 0.018)
+    for _ in range(10):
+        decision = service.see(replace(window(300.0, service.knobs), steps=(), request_counters=counters))
+    assert decision.outcome is Outcome.DISTRUST
+    assert told in decision.distrust
+
+
 def test_more_instances_without_gain_are_undone() -> None:
     """server#4037, #3443: more instances, worse latency. The second instance here doubles every step."""
     settings = frame(

@@ -111,6 +111,61 @@ def test_what_sharing_an_accelerator_costs_is_learnt_and_not_taken_for_slow_step
     assert found.seconds(16) == pytest.approx(0.026, rel=0.02)
 
 
+def test_instances_that_overlap_less_than_by_chance_are_no_faster_engine() -> None:
+    """With a delay, batches of two instances are spaced: neither did the engine change, nor is sharing free."""
+    memory = learnt(exact([1, 4, 16, 32]))
+    shared = [Steps(one.batch_size, one.count, one.seconds * 1.55) for one in exact([1, 4, 16, 32])]
+    for _ in range(5):
+        memory = learn_steps(memory, shared, 2, 0.96, 30.0)
+    for _ in range(5):
+        memory = learn_steps(memory, exact([1, 4, 16, 32]), 2, 0.5, 30.0)
+    found = service_time_of(memory, 2)
+    assert found is not None
+    assert found.seconds(16) == pytest.approx(0.026, rel=0.02)
+    assert gains_of(memory, 2) == USUAL_GAINS[:2]
+
+
+def by_requests(sizes: tuple[int, ...], pace: float = 1.0) -> RequestCounters:
+    seconds = sum(size * pace * (0.01 + 0.001 * size) for size in sizes) * 100
+    return RequestCounters(100.0 * sum(sizes), 100.0 * len(sizes), seconds)
+
+
+def test_counters_by_request_of_one_load_are_no_slope() -> None:
+    memory = StepTimes()
+    for _ in range(5):
+        memory = learn_requests(memory, by_requests((4, 5, 6)))
+    found = service_time_of(memory, 1)
+    assert found is not None
+    assert not found.identified
+    memory = learn_requests(memory, by_requests((12, 14, 16)))
+    found = service_time_of(memory, 1)
+    assert found is not None
+    assert found.identified
+
+
+def test_counters_by_request_of_instances_that_share_are_kept_apart() -> None:
+    memory = StepTimes()
+    for sizes in ((1, 2, 3), (9, 10, 11)):
+        memory = learn_requests(memory, by_requests(sizes))
+    for sizes in ((1, 2, 3), (9, 10, 11)):
+        memory = learn_requests(memory, by_requests(sizes, pace=1.6), 2)
+    found = service_time_of(memory, 2)
+    assert found is not None
+    assert found.seconds(10) == pytest.approx(0.02, rel=0.1)
+
+
+def test_counters_by_request_remember_other_loads_and_forget_another_engine() -> None:
+    memory = StepTimes()
+    for sizes in ((1, 2, 3), *[(9, 10, 11)] * 100):
+        memory = learn_requests(memory, by_requests(sizes))
+    assert len(memory.requests) == 9, "a size for hours leaves no room for others"
+    for _ in range(2):
+        memory = learn_requests(memory, by_requests((9, 10, 11), pace=1.5))
+    found = service_time_of(memory, 1)
+    assert found is not None
+    assert found.seconds(10) == pytest.approx(0.03, rel=0.1)
+
+
 def test_gains_are_the_usual_ones_until_measured() -> None:
     assert gains_of(learnt(exact([1, 4, 16])), 4) == USUAL_GAINS
 

@@ -32,6 +32,24 @@ def test_a_panic_adds_instances_where_they_serve_and_replicas() -> None:
     assert decision.knobs.engine_instances == 2
 
 
+def test_a_panic_asks_for_all_replicas_in_its_first_window() -> None:
+    """They were asked for one by one, as the queue grew: 30 s of a tail for each window that passed."""
+    service = settled()
+    rate, queue = 1400.0, 12_000.0
+    decision = service.see(window(rate, service.knobs, queue_depth=Measured.of(queue)))
+    asked = decision.knobs.replicas
+    again = service.see(window(rate, decision.knobs, ready=1, queue_depth=Measured.of(queue)))
+    assert asked >= 3
+    assert again.knobs.replicas == asked, "the same panic asks for no more"
+
+
+def test_a_panic_is_sized_by_the_worst_part_of_its_window() -> None:
+    """A load that came in the second half of a window is twice what the window's mean says."""
+    late = settled().see(window(900.0, knobs(), queue_depth=Measured.of(9_000.0), arrival_counts=(6_000.0, 21_000.0)))
+    even = settled().see(window(900.0, knobs(), queue_depth=Measured.of(9_000.0)))
+    assert late.knobs.replicas > even.knobs.replicas
+
+
 def test_no_instance_is_rushed_that_the_bounds_forbid() -> None:
     service = Service(frame(), knobs())
     service.serve(400.0, windows=10)

@@ -83,7 +83,7 @@ def started() -> Service:
     """Four replicas, so that the first change of a delay goes to one of them."""
     settings = frame(canary=True, bounds=Bounds(min_replicas=4, max_replicas=8))
     service = Service(settings=settings, knobs=knobs(4))
-    for _ in range(12):
+    for _ in range(60):
         decision = service.serve(240.0)
         if decision.actions:
             return service
@@ -120,7 +120,7 @@ def test_a_bad_canary_is_undone_alone_and_nothing_is_tried_for_an_hour() -> None
 
 def test_without_three_replicas_there_is_no_canary_and_the_reason_says_so() -> None:
     service = Service(settings=frame(canary=True), knobs=knobs(1))
-    service.serve(240.0, 8)
+    service.serve(240.0, 60)
     actions = [one for decision in service.decisions for one in decision.actions]
     assert {one.scope for one in actions} == {Scope.ALL}
     reasons = [decision.reason for decision in service.decisions if decision.actions]

@@ -180,6 +180,10 @@ class Sensors:
             return None  # began again: this interval of this pod says nothing
         return samples[0], samples[-1], samples
 
+    def _span(self, first: Sample, last: Sample) -> float:
+        """Seconds that a pod's growth is of: before it was ready, within the window, nothing came to it."""
+        return last.at - (min(first.at, self._window_start) if first.arrived == 0 else first.at)
+
     def _measured(
         self, signals: Signals, parts: list[tuple[Sample, Sample, list[Sample]]], ready: int, now: float
     ) -> Signals:
@@ -189,7 +193,7 @@ class Sensors:
             at, value = self._last_arrivals
             return replace(signals, arrivals=Measured.stale(value, age=now - at))
         scale = ready / len(parts)
-        rate = scale * sum((last.arrived - first.arrived) / (last.at - first.at) for first, last, _ in parts)
+        rate = scale * sum((last.arrived - first.arrived) / self._span(first, last) for first, last, _ in parts)
         self._last_arrivals = (now, rate)
         sums = np.sum([last.sums - first.sums for first, last, _ in parts], axis=0)
         done = sum(last.completed - first.completed for first, last, _ in parts)
@@ -208,7 +212,7 @@ class Sensors:
             arrival_counts=_by_scrape([all_ for _, _, all_ in parts], scale),
             rejections=Measured.of(0.0),
             failures=Measured.of(0.0),
-            completions=Measured.of(scale * sum((b.completed - a.completed) / (b.at - a.at) for a, b, _ in parts)),
+            completions=Measured.of(scale * sum((b.completed - a.completed) / self._span(a, b) for a, b, _ in parts)),
             queue_depth=Measured.of(scale * sum(one.pending for one in per)),
             steps=tuple(Steps(size, float(counts[size]), float(seconds[size])) for size in sizes),
             batches=tuple(Batches(size, float(counts[size])) for size in sizes) if whole else (),

@@ -1,0 +1,81 @@
+"""A load that hardly moves: as few replicas as hold it, with the setting that needs the fewest, found at once."""
+
+from __future__ import annotations
+
+import pytest
+
+from llmservice.tuning.decision import Action, Knob
+from llmservice.tuning.forecast import LEAST_MISSES
+from llmservice.tuning.guard import Guard, recorded
+from llmservice.tuning.replicas import BARELY_SECONDS, Need, consolidates, decide_replicas
+from llmservice.tuning.settings import Bounds
+from llmservice.tuning.tail import LEAST_RESIDUALS, LEAST_SHARE, MOST_SHARE, Correction, held_share
+from tests.unit.tuning.windows import Service, frame, knobs
+
+pytestmark = pytest.mark.unit
+
+FEW = Bounds(max_replicas=8)
+BARELY_ENOUGH = Need(up=1, down=2, barely=1)
+
+
+def test_a_delay_waits_until_it_is_known_how_far_forecasts_miss() -> None:
+    """Chosen before, it was the wrong one in a third of steady loads, and locked in for two hours."""
+    service = Service(frame(bounds=Bounds(max_replicas=8, max_instances=2)), knobs(2, delay=0.005))
+    for _ in range(200):
+        decision = service.serve(480.0)
+        misses = len(service.state.learnt.forecast.misses)
+        if misses < LEAST_MISSES:
+            moved = {one.knob for one in decision.actions}
+            assert moved <= {Knob.REPLICAS}, "a delay in sight holds up everything but replicas"
+        if service.state.learnt.forecast.windows == 10:
+            assert "how far forecasts miss" in decision.reason
+    delays = [move for move in service.moves if move[0] == "maxQueueDelay"]
+    assert len(delays) == 1
+
+
+def test_what_the_present_setting_does_not_hold_waits_for_nothing() -> None:
+    service = Service(frame(bounds=Bounds(max_replicas=1, max_instances=2)), knobs(1, delay=0.05))
+    service.serve(760.0, 10)
+    first = next(one for one in service.decisions if one.actions)
+    assert first.proposed.max_queue_delay != knobs(delay=0.05).max_queue_delay
+    assert len(service.state.learnt.forecast.misses) < LEAST_MISSES
+
+
+def test_that_fewer_would_barely_do_is_known_until_replicas_change() -> None:
+    """What refuses to let one go for a window must not begin the hour again."""
+    guard, hour = Guard(), int(BARELY_SECONDS / 30.0)
+    for window in range(hour + 5):
+        wanted = decide_replicas(guard, BARELY_ENOUGH, 2, FEW, 1000.0 + 30.0 * window, 180.0, "", None)
+        guard = wanted.guard
+        assert wanted.replicas == (2 if window < hour else 1)
+    gone = recorded(guard, (Action(Knob.REPLICAS, 2, 1, ""),), 5000.0)
+    assert (gone.barely_since, gone.fewer_since, gone.far_fewer_since) == (None, None, None)
+    kept = recorded(guard, (Action(Knob.INSTANCES, 2, 1, ""),), 5000.0)
+    assert kept.barely_since == guard.barely_since
+
+
+def test_after_an_hour_a_replica_goes_where_the_rest_holds_what_comes() -> None:
+    assert consolidates(99.0, 100.0, 2, 1, long=True)
+    assert not consolidates(101.0, 100.0, 2, 1, long=True)
+    assert not consolidates(89.0, 100.0, 2, 1, long=False), "room is asked for where it was not that long"
+
+
+def test_a_steady_load_near_a_replica_s_capacity_ends_on_one_and_stays() -> None:
+    service = Service(knobs=knobs(2))
+    service.serve(600.0, 400)
+    assert service.knobs.replicas == 1
+    assert [move for move in service.moves if move[0] == "replicas"] == [("replicas", 2, 1)]
+
+
+@pytest.mark.parametrize(("miss", "share"), [(0.0, 0.9597), (0.04, 0.925), (0.2, LEAST_SHARE)])
+def test_the_share_of_an_objective_that_is_held_is_what_predictions_miss_by(miss: float, share: float) -> None:
+    residuals = (miss, -miss) * LEAST_RESIDUALS
+    known = Correction(metric="latency", windows=40.0, residuals=residuals)
+    assert held_share(known, simulated=True) == pytest.approx(share, abs=0.001)
+    assert held_share(known, simulated=False) == LEAST_SHARE
+    assert LEAST_SHARE <= held_share(known, simulated=True) <= MOST_SHARE
+
+
+def test_little_seen_is_no_reason_to_hold_more_of_an_objective() -> None:
+    few = Correction(metric="latency", windows=5.0, residuals=(0.0,) * (LEAST_RESIDUALS - 1))
+    assert held_share(few, simulated=True) == LEAST_SHARE

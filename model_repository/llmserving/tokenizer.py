@@ -1,24 +1,15 @@
-"""Text to tokens and, token by token, back to text."""
+"""Text to tokens and back."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from tokenizers import Tokenizer
 
 from llmserving.chat import ChatTemplate
-
-REPLACEMENT = "\ufffd"
-
-
-class Decoder(Protocol):
-    """The part of a tokenizer that turns tokens into text; special tokens have none."""
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text of `ids`."""
+from llmserving.detokenizer import ByteDetokenizer, Detokenizer, TokenBytes, WindowDetokenizer
 
 
 class TextTokenizer:
@@ -26,6 +17,7 @@ class TextTokenizer:
 
     def __init__(self, tokenizer: Tokenizer, chat: ChatTemplate) -> None:
         self._tokenizer = tokenizer
+        self._bytes = TokenBytes.of(tokenizer)
         self.chat = chat
 
     @classmethod
@@ -53,6 +45,15 @@ class TextTokenizer:
         """Text of `ids` without special tokens."""
         return str(self._tokenizer.decode(ids, skip_special_tokens=True))
 
+    def detokenizer(self, before: Sequence[int] = ()) -> Detokenizer:
+        """For the text of one answer, token by token: what `decode` says of all of them, whole characters at a time.
+
+        `before` are the tokens of the text that it goes on with: its first word then keeps the space before it.
+        """
+        if self._bytes is not None:
+            return ByteDetokenizer(self._bytes, before)
+        return WindowDetokenizer(self._tokenizer, before)
+
     def token_text(self, token: int) -> str:
         """Text of one token by itself, a special one's name too."""
         return str(self._tokenizer.decode([token], skip_special_tokens=False))
@@ -61,39 +62,6 @@ class TextTokenizer:
         """The number of a token, None when there is no such token."""
         found = self._tokenizer.token_to_id(token)
         return None if found is None else int(found)
-
-
-class Detokenizer:
-    """Text of a growing list of tokens, never half a character.
-
-    A token's text depends on its neighbours, so each time a short window is decoded twice, with and without the new
-    tokens, and the difference is what is new. A window that ends in U+FFFD ends within a character: it waits.
-    """
-
-    def __init__(self, decoder: Decoder) -> None:
-        self._decoder = decoder
-        self._ids: list[int] = []
-        self._window = 0
-        self._shown = 0
-
-    def push(self, token: int) -> str:
-        """Takes one token; returns the new text, often empty."""
-        self._ids.append(token)
-        text = self._new_text()
-        if not text or text.endswith(REPLACEMENT):
-            return ""
-        self._window, self._shown = self._shown, len(self._ids)
-        return text
-
-    def flush(self) -> str:
-        """Text that still waited when the answer ended, without its unfinished last character."""
-        text = self._new_text().rstrip(REPLACEMENT)
-        self._window, self._shown = self._shown, len(self._ids)
-        return text
-
-    def _new_text(self) -> str:
-        known = self._decoder.decode(self._ids[self._window : self._shown])
-        return self._decoder.decode(self._ids[self._window :])[len(known) :]
 
 
 def end_tokens(folder: Path, tokenizer: TextTokenizer) -> frozenset[int]:

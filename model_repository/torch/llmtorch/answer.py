@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from llmserving.detokenizer import Detokenizer
 from llmserving.engine import FinishReason, Output, Request, TokenLogprob
-from llmserving.tokenizer import Detokenizer, TextTokenizer
+from llmserving.tokenizer import TextTokenizer
 from llmtorch.sampler import Choosing, Chosen
 from llmtorch.sequence import Sequence
 from llmtorch.stop_strings import StopStrings

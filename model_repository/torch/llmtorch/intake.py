@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 
 from llmserving.engine import Request, SamplingParameters
-from llmserving.tokenizer import Detokenizer, TextTokenizer
+from llmserving.tokenizer import TextTokenizer
 from llmtorch.answer import Answer, Group
 from llmtorch.sampler import Choosing
 from llmtorch.sequence import Sequence, rank
@@ -68,7 +68,7 @@ class Intake:
             choosing=Choosing(sampling, random.Random(seed), group.prompt, ends),  # noqa: S311 -- sampling, no secret
             end_tokens=ends,
             tokenizer=self.tokenizer,
-            detokenizer=Detokenizer(self.tokenizer),
+            detokenizer=self.tokenizer.detokenizer(() if request.prompt is None else group.prompt),
             stop_strings=StopStrings(sampling.stop),
         )
         group.live.append(answer)

@@ -16,7 +16,7 @@ export QUICK
 export SMOKE
 .NOTPARALLEL: bench
 
-.PHONY: bench-tritune help demo test lint unit cluster e2e generate lock vllm bench bench-capacity bench-gate bench-gate-stress bench-greedy bench-kernels bench-openai bench-operator bench-placement bench-profile bench-scheduler bench-serving bench-sizes bench-soak bench-vllm bench-tuner-cost clean down setup
+.PHONY: bench-tritune help demo test lint unit cluster e2e generate lock vllm bench bench-capacity bench-gate bench-gate-stress bench-greedy bench-kernels bench-openai bench-operator bench-placement bench-profile bench-scheduler bench-serving bench-sizes bench-soak bench-stall bench-vllm bench-tuner-cost clean down setup
 
 help: ## Explain each target
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,7 +74,7 @@ generate: setup ## Write generated files: CRD, chart copies, API reference
 lock: ## Pin dependencies again from pyproject.toml
 	@PATH=$(BIN):$$PATH requirements/lock.sh
 
-bench: bench-sizes bench-serving bench-profile bench-scheduler bench-gate bench-openai bench-gate-stress bench-greedy bench-kernels bench-soak bench-capacity bench-operator bench-placement bench-tuner-cost bench-tritune ## All benchmarks, one after the other (QUICK=1: each at most 10 minutes)
+bench: bench-sizes bench-serving bench-profile bench-scheduler bench-gate bench-openai bench-gate-stress bench-greedy bench-kernels bench-stall bench-soak bench-capacity bench-operator bench-placement bench-tuner-cost bench-tritune ## All benchmarks, one after the other (QUICK=1: each at most 10 minutes)
 
 bench-gate: setup ## The gate on a real tritonserver: throughput, cost, reloads under load, cancellation, priorities
 	@echo "» bench-gate" && $(BENCH).gate
@@ -102,6 +102,9 @@ bench-scheduler: setup ## The torch engine's scheduler: processor time per step 
 
 bench-soak: setup ## 10,000 random requests with cancellations and deadlines through the torch engine: nothing leaks
 	@echo "» bench-soak" && $(BENCH).engine_soak
+
+bench-stall: setup ## The torch engine: how long prompts of 1,000 tokens stall the answers beside them, with and without a bound
+	@echo "» bench-stall" && $(BENCH).engine_stall
 
 bench-openai: setup ## What the OpenAI endpoint costs beside asking the gate by gRPC: throughput, first token, processor time
 	@echo "» bench-openai" && $(BENCH).openai_cost

@@ -149,6 +149,7 @@ def tell(found: Comparison, prefix: str, figures: Figures) -> None:
     figures.add(f"{prefix}_prompts_tried", found.tried, "prompts")
     figures.add(f"{prefix}_prompts_equal", found.equal, "prompts", goal=found.tried - found.ties, better="higher")
     figures.add(f"{prefix}_prompts_parted_at_a_tie", found.ties, "prompts")
+    figures.add(f"{prefix}_prompts_different", len(found.different), "prompts", goal=0)
 
 
 def speed(folder: Path, figures: Figures) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 STALL = 2.0
 """A step with prompts in it may take this many times the time of one that only decodes."""
-LEAST_TOKENS = 32
-"""Fewer would hardly be cheaper: the weights are read once a step whatever it computes."""
-FIRST_TOKENS = 128
-"""While nothing is known: a whole prompt could stall the answers by seconds."""
+LEAST_TOKENS = 16
+"""Attention of the processors' kernels takes so many of a prompt at once. So many are also the first, while nothing is
+known: with those kernels a step of SmolLM2 with 128 took four times as long as one without, and one with a whole prompt
+of 1,000 tokens forty times as long (`benchmarks/engine_stall.py`)."""
 WEIGHT = 0.2
 OUTLIER = 4.0
 
@@ -34,8 +34,8 @@ class PrefillPace:
 
     def limit(self) -> int:
         """Tokens of prompts beside answers."""
-        if self._decode_seconds is None or self._token_seconds is None:
-            return FIRST_TOKENS
+        if self._decode_seconds is None or not self._token_seconds:
+            return LEAST_TOKENS
         return max(LEAST_TOKENS, int((STALL - 1.0) * self._decode_seconds / self._token_seconds))
 
 

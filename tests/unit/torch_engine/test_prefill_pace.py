@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from llmtorch.prefill_pace import FIRST_TOKENS, LEAST_TOKENS, OUTLIER, WEIGHT, PrefillPace
+from llmtorch.prefill_pace import LEAST_TOKENS, OUTLIER, WEIGHT, PrefillPace
 
 pytestmark = pytest.mark.unit
 
 
-def test_while_nothing_is_known_a_few() -> None:
+def test_while_nothing_is_known_as_few_as_ever() -> None:
     pace = PrefillPace()
     pace.observe(4, 0, 0.040)
     pace.observe(4, LEAST_TOKENS - 1, 9.0)
-    assert pace.limit() == FIRST_TOKENS
+    assert pace.limit() == LEAST_TOKENS
 
 
 def test_as_many_as_double_the_step() -> None:
@@ -27,6 +27,13 @@ def test_never_so_few_that_prompts_do_not_go_on() -> None:
     pace = PrefillPace()
     pace.observe(4, 0, 0.001)
     pace.observe(0, 100, 1.0)
+    assert pace.limit() == LEAST_TOKENS
+
+
+def test_a_clock_that_stands_still_says_nothing() -> None:
+    pace = PrefillPace()
+    pace.observe(4, 0, 0.0)
+    pace.observe(4, 100, 0.0)
     assert pace.limit() == LEAST_TOKENS
 
 

@@ -71,15 +71,22 @@ AnyLayerCache = LayerCache | ScaledLayerCache
 class KVCache:
     """The cache of all layers.
 
-    Zeroed, not just allocated: a masked position weighs nothing, but 0 times NaN would still be NaN.
+    Zeroed, not just allocated: a masked position weighs nothing, but 0 times NaN would still be NaN. Behind the
+    `num_blocks` that sequences may have there are `spare` ones.
     """
 
     def __init__(
-        self, config: ModelConfig, num_blocks: int, block_size: int, dtype: torch.dtype, device: torch.device
+        self,
+        config: ModelConfig,
+        num_blocks: int,
+        block_size: int,
+        dtype: torch.dtype,
+        device: torch.device,
+        spare: int = 0,
     ) -> None:
         self.num_blocks = num_blocks
         self.block_size = block_size
-        shape = (config.num_layers, num_blocks, block_size, 2 * config.num_kv_heads, config.head_dim)
+        shape = (config.num_layers, num_blocks + spare, block_size, 2 * config.num_kv_heads, config.head_dim)
         self.layers: tuple[AnyLayerCache, ...]
         if dtype is FP8:
             codes = zeros(shape, torch.uint8, device)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from llmtorch import native_library
 from llmtorch.config import ModelConfig, ModelFormatError
+from llmtorch.decode_graphs import Capturer, CudaCapturer, DecodeGraphs
 from llmtorch.float8 import FP8
 from llmtorch.kv_cache import KVCache, number_of_blocks
 from llmtorch.model import CausalLM
@@ -93,12 +94,21 @@ def load_runner(
         del weights
         kv_dtype = choose_kv_dtype(options.kv_dtype, dtype)
         num_blocks = number_of_blocks(options, config, max_length, kv_dtype, device)
-        cache = KVCache(config, num_blocks, options.block_size, kv_dtype, device)
+        capturer = choose_capturer(options, device)
+        cache = KVCache(config, num_blocks, options.block_size, kv_dtype, device, spare=0 if capturer is None else 1)
         if isinstance(model, CausalLM):
             buckets = () if cache.layers[0].rounds else options.length_buckets
-            return TorchRunner(model, cache, device, buckets), cache
+            graphs = None
+            if capturer is not None:
+                graphs = DecodeGraphs(model, cache, capturer, device, options.sequences, max_length)
+            return TorchRunner(model, cache, device, buckets, graphs), cache
         model.attach(cache)
         return NativeRunner(model, options.token_budget, options.sequences), cache
+
+
+def choose_capturer(options: EngineOptions, device: torch.device) -> Capturer | None:
+    """What records decoding steps; None where they are computed operator by operator."""
+    return CudaCapturer(device) if options.cuda_graphs and device.type == "cuda" else None
 
 
 def _kernels(name: str, config: ModelConfig, dtype: torch.dtype, device: torch.device) -> ctypes.CDLL | None:

@@ -31,7 +31,8 @@ class EngineOptions:
     `max_prefill_tokens` of their tokens (None: as many as make it take no longer than two steps without). Waiting
     `aging_seconds` weighs as much as one level of priority. Prompts of like length within one of the `length_buckets`,
     upper ends in ascending order, attend together. `kernels` says who computes on a CPU: `native` the compiled ones,
-    `torch` torch's operators, `auto` the compiled ones where there are any.
+    `torch` torch's operators, `auto` the compiled ones where there are any. With `cuda_graphs` a GPU replays decoding
+    steps that were captured.
     """
 
     model_path: Path
@@ -53,6 +54,7 @@ class EngineOptions:
     aging_seconds: float = DEFAULT_AGING_SECONDS
     length_buckets: tuple[int, ...] = DEFAULT_LENGTH_BUCKETS
     kernels: str = "auto"
+    cuda_graphs: bool = True
 
     @property
     def sequences(self) -> int:
@@ -94,4 +96,5 @@ class EngineOptions:
             aging_seconds=parameters.number("aging_seconds", DEFAULT_AGING_SECONDS, minimum=0.0),
             length_buckets=parameters.integers("length_buckets", DEFAULT_LENGTH_BUCKETS),
             kernels=parameters.text("kernels", "auto"),
+            cuda_graphs=parameters.flag("cuda_graphs", default=True),
         )

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from llmtorch.decode_graphs import DecodeGraphs
 from llmtorch.kv_cache import KVCache
 from llmtorch.model import CausalLM
 from llmtorch.native_decoder import NativeDecoder, StepBuffers
@@ -33,14 +34,28 @@ class Runner(Protocol):
 
 
 class TorchRunner:
-    """By torch's operators, on any device. Prompts in one of the `buckets` of lengths may attend together."""
+    """By torch's operators, on any device. Prompts in one of the `buckets` of lengths may attend together.
 
-    def __init__(self, model: CausalLM, cache: KVCache, device: torch.device, buckets: Items[int]) -> None:
+    Steps that only decode are replayed from `graphs` where there are any.
+    """
+
+    def __init__(
+        self,
+        model: CausalLM,
+        cache: KVCache,
+        device: torch.device,
+        buckets: Items[int],
+        graphs: DecodeGraphs | None = None,
+    ) -> None:
         self._model, self._cache, self._device, self._buckets = model, cache, device, buckets
+        self._graphs = graphs
 
     @torch.inference_mode()
     def logits(self, chunks: Items[Chunk]) -> Tensor:
         """See `Runner`."""
+        replayed = None if self._graphs is None else self._graphs.logits(chunks)
+        if replayed is not None:
+            return replayed
         dtype, windows = self._model.embedding.dtype, self._model.config.windows
         step = build_step(chunks, self._cache.block_size, self._device, dtype, windows, self._buckets)
         return self._model.forward(step, self._cache)
@@ -52,7 +67,7 @@ class TorchRunner:
 
     def close(self) -> None:
         """See `Runner`."""
-        del self._model, self._cache
+        del self._model, self._cache, self._graphs
 
 
 class NativeRunner:

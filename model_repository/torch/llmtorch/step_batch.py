@@ -144,12 +144,10 @@ class _Layout:
             tables = [decodes[row].sequence.blocks[skipped[row] : skipped[row] + widths[row]] for row in rows]
             # Padded with the row's own first block: whatever another sequence holds cannot reach this one.
             padded = [block for table in tables for block in table + table[:1] * (width - len(table))]
-            tokens = torch.arange(width * self.block_size, device=self.device)
-            hidden = tokens >= self._column(ends[row] - skipped[row] * self.block_size for row in rows)
-            if window is not None:
-                hidden |= tokens < self._column(starts[row] - skipped[row] * self.block_size for row in rows)
-            mask = torch.zeros(hidden.shape, dtype=self.dtype, device=self.device).masked_fill_(hidden, float("-inf"))
-            groups.append(DecodeGroup(first, last, torch.tensor(padded, device=self.device), mask[:, None, None, :]))
+            seen_from = self._numbers(starts[row] - skipped[row] * self.block_size for row in rows)
+            seen_to = self._numbers(ends[row] - skipped[row] * self.block_size for row in rows)
+            mask = decode_mask(seen_from, seen_to, width * self.block_size, self.dtype)
+            groups.append(DecodeGroup(first, last, torch.tensor(padded, device=self.device), mask))
         return groups
 
     def prefill(self, chunk: Chunk, row: int, window: int | None) -> Prefill:
@@ -165,8 +163,16 @@ class _Layout:
                 mask.triu_(own - window + 1)
         return Prefill(row, row + chunk.count, context, blocks, mask)
 
-    def _column(self, values: Iterable[int]) -> Tensor:
-        return torch.tensor(list(values), device=self.device)[:, None]
+    def _numbers(self, values: Iterable[int]) -> Tensor:
+        return torch.tensor(list(values), device=self.device)
+
+
+def decode_mask(starts: Tensor, ends: Tensor, tokens: int, dtype: torch.dtype) -> Tensor:
+    """`[rows, 1, 1, tokens]`: 0 from a row's start to before its end, minus infinity elsewhere."""
+    at = torch.arange(tokens, device=ends.device)
+    hidden = (at >= ends[:, None]) | (at < starts[:, None])
+    mask = torch.zeros(hidden.shape, dtype=dtype, device=ends.device).masked_fill_(hidden, float("-inf"))
+    return mask[:, None, None, :]
 
 
 def like_lengths(sizes: Sequence[int]) -> list[tuple[int, int]]:

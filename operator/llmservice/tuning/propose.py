@@ -19,6 +19,8 @@ from llmservice.tuning.tail import LEAST_SHARE, held_share, upper_factor
 
 UP_QUANTILE: Final = 0.95
 """Share of forecasts that the margin must cover."""
+BARELY_MISS: Final = 1.25
+"""Of what forecasts miss by, that must be left where replicas go with nothing else to spare."""
 PANIC: Final = 2.0
 """A part of a window with so many times the capacity is answered at once."""
 PANIC_QUEUE: Final = 2.0
@@ -65,8 +67,8 @@ def propose(
 ) -> Proposal:
     """The proposal after a window. `horizon` is seconds until what is asked for now will have served a window."""
     rate = signals.arrivals.known_or(learnt.forecast.level)
-    demand = foretell(learnt.forecast, horizon) * margin(learnt.forecast, UP_QUANTILE)
-    peak = highest(learnt.forecast) * margin(learnt.forecast, UP_QUANTILE)
+    asked = _asked(learnt, horizon)
+    demand = asked.demand
     feasible, cannot = without_infeasible(performance, settings.objectives)
     share = share_of(learnt, settings, feasible)
     found = options(performance, feasible, settings.bounds, demand, share)
@@ -79,7 +81,7 @@ def propose(
     return Proposal(
         here=now_option,
         best=best,
-        need=_need(now_option, soon, feasible, settings, signals, demand, peak),
+        need=_need(now_option, soon, feasible, settings, signals, asked),
         demand=demand,
         rate=rate,
         infeasible=tuple(
@@ -95,6 +97,25 @@ def propose(
         hurried=soon.candidate,
         share=share,
     )
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Requests/s: as foretold for the horizon, with the margin, and the highest such demand of the last while.
+
+    `barely` is that peak with a little more: what one forecast calls for and the next does not would come and go.
+    """
+
+    foretold: float
+    demand: float
+    peak: float
+    barely: float
+
+
+def _asked(learnt: Learnt, horizon: float) -> _Asked:
+    foretold, miss = foretell(learnt.forecast, horizon), margin(learnt.forecast, UP_QUANTILE)
+    peak = highest(learnt.forecast)
+    return _Asked(foretold, miss * foretold, miss * peak, (1.0 + BARELY_MISS * (miss - 1.0)) * peak)
 
 
 def share_of(learnt: Learnt, settings: Settings, objectives: tuple[Objective, ...]) -> float:
@@ -116,8 +137,7 @@ def _need(
     feasible: tuple[Objective, ...],
     settings: Settings,
     signals: Signals,
-    demand: float,
-    peak: float,
+    asked: _Asked,
 ) -> Need:
     """Replicas that hold the demand, and those that would have held the highest demand lately with some to spare.
 
@@ -126,12 +146,13 @@ def _need(
     bounds = replace(settings.bounds, min_replicas=max(1, settings.bounds.min_replicas), max_replicas=10**6)
     if here.capacity <= 0:
         return Need(0, signals.knobs.replicas, signals.knobs.replicas)
-    up = replicas_for(demand, here.capacity, bounds)
-    down = max(up, replicas_for((1.0 + SPARE) * peak, here.capacity, bounds))
-    barely = max(up, replicas_for(peak, here.capacity, bounds))
+    up = replicas_for(asked.demand, here.capacity, bounds)
+    down = max(up, replicas_for((1.0 + SPARE) * asked.peak, here.capacity, bounds))
+    barely = max(up, replicas_for(asked.barely, here.capacity, bounds))
+    sure = replicas_for(asked.foretold, here.capacity, bounds)
     panic = _panic(here, feasible, signals)
     each = min(one.capacity for one in (here, soon) if one.capacity > 0)
-    return Need(up, down, barely, max(bounds.min_replicas, math.ceil(panic / each)) if panic else 0)
+    return Need(up, down, barely, sure, max(bounds.min_replicas, math.ceil(panic / each)) if panic else 0)
 
 
 def _panic(here: Option, feasible: tuple[Objective, ...], signals: Signals) -> float:

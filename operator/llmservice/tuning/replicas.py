@@ -39,12 +39,13 @@ SMALL: Final = 4
 class Need:
     """Replicas by purpose. `up` must be there when the lead time is over; `down` would be enough for as long.
 
-    `barely` would be too, with nothing to spare.
+    `barely` would be too, with nothing to spare. `sure` is what the forecast alone calls for, were it never to miss.
     """
 
     up: int
     down: int
     barely: int
+    sure: int = 0
     panic: int = 0
     """What this very window's worst part needs; 0: no panic."""
 
@@ -83,9 +84,9 @@ def _more(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, lea
     last = last_change(guard, Knob.REPLICAS)
     cooldown = max(lead, LEAST_REPLICA_COOLDOWN)
     went = last is not None and last.new < last.old and now < last.at + LOCK_COOLDOWNS * cooldown
-    if went and need.panic <= supply and guard.more_windows < 2:
-        # To bring back what went just now takes twice the evidence.
-        return Wanted(supply, guard, "more replicas are needed; some went just now, so one more window must agree")
+    if went and need.panic <= supply and (need.sure <= supply or guard.more_windows < 2):
+        # To bring back what went just now takes twice the evidence: two windows, and no margin in what they foretell.
+        return Wanted(supply, guard, "more replicas may be needed; some went just now, so it must be sure")
     target = max(need.up + math.floor(SPARE * need.up + 0.5), need.panic)
     share = PANIC_STEP if need.panic > supply else STEP_UP
     most = supply + max(LEAST_STEP, math.ceil(share * supply))

@@ -15,7 +15,7 @@ from tests.unit.tuning.windows import Service, frame, knobs
 pytestmark = pytest.mark.unit
 
 FEW = Bounds(max_replicas=8)
-BARELY_ENOUGH = Need(up=1, down=2, barely=1)
+BARELY_ENOUGH = Need(up=1, down=2, barely=1, sure=1)
 
 
 def test_a_delay_waits_until_it_is_known_how_far_forecasts_miss() -> None:
@@ -52,6 +52,19 @@ def test_that_fewer_would_barely_do_is_known_until_replicas_change() -> None:
     assert (gone.barely_since, gone.fewer_since, gone.far_fewer_since) == (None, None, None)
     kept = recorded(guard, (Action(Knob.INSTANCES, 2, 1, ""),), 5000.0)
     assert kept.barely_since == guard.barely_since
+
+
+def test_what_went_just_now_comes_back_only_where_the_forecast_alone_calls_for_it() -> None:
+    """With the margin in it, every third way back of a week was one that nothing had called for."""
+    guard = recorded(Guard(), (Action(Knob.REPLICAS, 4, 3, ""),), 1000.0)
+    for window in range(8):
+        wanted = decide_replicas(guard, Need(4, 4, 4, sure=3), 3, FEW, 1060.0 + 30.0 * window, 180.0, "", None)
+        guard = wanted.guard
+        assert (wanted.replicas, "sure" in wanted.reason) == (3, True)
+    assert decide_replicas(guard, Need(4, 4, 4, sure=4), 3, FEW, 1400.0, 180.0, "", None).replicas == 4
+    assert decide_replicas(guard, Need(3, 3, 3, sure=3, panic=4), 3, FEW, 1400.0, 180.0, "", None).replicas == 4
+    late = decide_replicas(guard, Need(4, 4, 4, sure=3), 3, FEW, 1000.0 + 4 * 180.0, 180.0, "", None)
+    assert late.replicas == 4, "four cooldowns later a margin is reason enough"
 
 
 def test_after_an_hour_a_replica_goes_where_the_rest_holds_what_comes() -> None:

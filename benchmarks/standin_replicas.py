@@ -8,7 +8,6 @@ as it wants them. At rest the page never changes; under load every figure of the
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import time
 from collections.abc import AsyncIterator
@@ -26,7 +25,7 @@ from llmservice.kube.errors import KubeError
 from llmservice.kube.real import RealKube
 from llmservice.kube.resources import Manifest
 from llmservice.repository.gate_config import GATE_INSTANCES
-from llmservice.repository.render import Repository, Role
+from llmservice.repository.render import Repository
 from llmservice.workload.names import GRPC_PORT, INSTANCE_LABEL, METRICS_PORT, REVISION_LABEL, revision_name
 
 KUBELET: Final = "benchmark-kubelet"
@@ -135,7 +134,8 @@ class Replicas(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[m
         stored = await self._client.get(resources.CONFIG_MAP, metadata["namespace"], name)
         assert stored is not None, f"pod {metadata['name']} has no repository"
         repository = Repository.from_config_map_data(stored["data"])
-        self._configs |= {config.name: config for config in map(repository.config, Role)}
+        roles = [model.role for model in repository.models]
+        self._configs |= {config.name: config for config in map(repository.config, roles)}
         address = self._free.pop()
         self._pages[address] = MetricsPage(labels[INSTANCE_LABEL])
         manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": ready_status(pod, address)}
@@ -170,14 +170,15 @@ def ready_status(pod: Manifest, address: str) -> Manifest:
 
 @asynccontextmanager
 async def standin_replicas(client: RealKube, *namespaces: str, most: int) -> AsyncIterator[Replicas]:
-    """Stand-in replicas for every pod of the namespaces, `most` of them."""
+    """Stand-in replicas for every pod of the namespaces, `most` of them. When one fails, so does who uses them."""
     replicas = Replicas(client, namespaces, most)
     await replicas.start()
-    kubelet = asyncio.create_task(replicas.play_kubelet())
     try:
-        yield replicas
+        async with asyncio.TaskGroup() as group:
+            kubelet = group.create_task(replicas.play_kubelet())
+            try:
+                yield replicas
+            finally:
+                kubelet.cancel()
     finally:
-        kubelet.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await kubelet
         await replicas.stop()

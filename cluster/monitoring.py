@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,14 +15,13 @@ from cluster import packages, ports, processes
 from cluster.api import healthy
 from cluster.errors import ClusterError
 from cluster.processes import Component
-from cluster.settings import Settings
+from cluster.settings import REPOSITORY, Settings
 
 NAME: Final = "prometheus"
 SCRAPE_INTERVAL: Final = "5s"
 """A third of what the operator takes for usual: tests see what changes sooner."""
 RETENTION: Final = "2d"
-PAGES: Final = "metrics|openai-admin"
-"""Names of the container ports that tell metrics, as in a service's PodMonitor."""
+DISCOVERY: Final = "prometheus-targets"
 
 
 def start(settings: Settings, *, scraping: bool = True) -> str:
@@ -32,14 +32,17 @@ def start(settings: Settings, *, scraping: bool = True) -> str:
     if processes.running(settings, "kube-apiserver") is None:
         raise ClusterError(f"cluster {settings.name} is down: run `python3 -m cluster up` first")
     packages.ensure(settings, packages.MONITORING)
-    component = _component(settings, scraping=scraping)
-    processes.ensure(settings, component)
-    processes.wait_ready(settings, component)
+    components = (_discovery(settings), _component(settings, scraping=scraping))
+    for component in components:
+        processes.ensure(settings, component)
+    for component in components:
+        processes.wait_ready(settings, component)
     return url(settings)
 
 
 def stop(settings: Settings) -> bool:
     """End it; True when it ran. What it stored stays."""
+    processes.stop(settings, DISCOVERY)
     return processes.stop(settings, NAME)
 
 
@@ -61,24 +64,32 @@ def url(settings: Settings) -> str:
 
 
 def configuration(settings: Settings, *, scraping: bool = True) -> dict[str, Any]:
-    """`prometheus.yml` (JSON is YAML): every running pod of a service, with the labels namespace and pod."""
-    pod = "__meta_kubernetes_pod"
-    keep = {"action": "keep", "source_labels": [f"{pod}_label_app_kubernetes_io_name"], "regex": "llmservice"}
-    job = {
-        "job_name": "llmservices",
-        "kubernetes_sd_configs": [{"role": "pod", "kubeconfig_file": str(settings.kubeconfig)}],
-        "relabel_configs": [
-            keep,
-            {"action": "keep", "source_labels": [f"{pod}_container_port_name"], "regex": PAGES},
-            {"action": "keep", "source_labels": [f"{pod}_phase"], "regex": "Running"},
-            {"source_labels": ["__meta_kubernetes_namespace"], "target_label": "namespace"},
-            {"source_labels": [f"{pod}_name"], "target_label": "pod"},
-        ],
-    }
+    """`prometheus.yml` (JSON is YAML)."""
+    job = {"job_name": "llmservices", "file_sd_configs": [{"files": [str(_targets(settings))]}]}
     return {
         "global": {"scrape_interval": SCRAPE_INTERVAL, "scrape_timeout": SCRAPE_INTERVAL},
         "scrape_configs": [job] if scraping else [],
     }
+
+
+def _discovery(settings: Settings) -> Component:
+    """Keeps the file of targets up to date; it is there before Prometheus reads it."""
+    variables = {
+        "PYTHONPATH": REPOSITORY,
+        "LLMSERVICE_CLUSTER_NAME": settings.name,
+        "LLMSERVICE_CLUSTER_STATE": settings.state,
+        "LLMSERVICE_CACHE": settings.cache,
+        "LLMSERVICE_CLUSTER_POD_CIDR": settings.pod_network,
+        "LLMSERVICE_CLUSTER_SERVICE_CIDR": settings.service_network,
+    }
+    file = _targets(settings)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    program = (sys.executable, "-m", "cluster.targets", str(file))
+    return Component(
+        name=DISCOVERY,
+        command=("/usr/bin/env", *(f"{name}={value}" for name, value in variables.items()), *program),
+        ready=file.exists,
+    )
 
 
 def _component(settings: Settings, *, scraping: bool) -> Component:
@@ -96,7 +107,7 @@ def _component(settings: Settings, *, scraping: bool) -> Component:
             f"--web.listen-address={settings.gateway}:{_port(settings)}",
             "--log.level=warn",
         ),
-        configuration=(file, settings.kubeconfig),
+        configuration=(file,),
         ready=lambda: healthy(f"{url(settings)}/-/ready"),
     )
 
@@ -108,6 +119,10 @@ def _port(settings: Settings) -> int:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{ports.any_free(settings.gateway, set())}\n")
     return int(file.read_text())
+
+
+def _targets(settings: Settings) -> Path:
+    return _folder(settings) / "targets.json"
 
 
 def _folder(settings: Settings) -> Path:

@@ -15,7 +15,8 @@ from cluster.settings import Settings
 
 # Those that would start things again go before what they start; those of one stage go side by side.
 STAGES = (
-    ("prometheus", "kwok", "coredns", "kube-proxy", "kube-scheduler", "kube-controller-manager", "kubelet"),
+    ("prometheus", "prometheus-targets", "kwok", "coredns", "kube-proxy"),
+    ("kube-scheduler", "kube-controller-manager", "kubelet"),
     ("kube-apiserver", "containerd"),
     ("etcd",),
 )

@@ -1,31 +1,62 @@
-"""The cluster's Prometheus: what it scrapes, where it answers, and that the chart's values tell the operator."""
+"""The cluster's Prometheus: what it scrapes, where it answers, and that teardown ends it."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from cluster import monitoring
+from cluster import monitoring, targets
+from cluster.api import Manifest
 from cluster.errors import ClusterError
 from cluster.settings import Settings
 from cluster.teardown import STAGES
-from llmservice.workload.names import labels
+from llmservice.workload.names import METRICS_PORT
 
 pytestmark = pytest.mark.unit
 
 
-def test_it_keeps_the_pods_of_services_and_their_metrics_pages(settings: Settings) -> None:
-    (job,) = monitoring.configuration(settings)["scrape_configs"]
-    kept = {rule["source_labels"][0]: rule["regex"] for rule in job["relabel_configs"] if rule.get("action") == "keep"}
-    name = labels("chat")["app.kubernetes.io/name"]
-    assert kept["__meta_kubernetes_pod_label_app_kubernetes_io_name"] == name
-    assert "metrics" in kept["__meta_kubernetes_pod_container_port_name"].split("|")
-    targets = {rule["target_label"] for rule in job["relabel_configs"] if "target_label" in rule}
-    assert targets == {"namespace", "pod"}, "the operator finds its series by these two"
-    assert job["kubernetes_sd_configs"] == [{"role": "pod", "kubeconfig_file": str(settings.kubeconfig)}]
+def pod(name: str, **status: Any) -> Manifest:
+    ports = [{"name": "http", "containerPort": 8000}, {"name": "metrics", "containerPort": METRICS_PORT}]
+    return {
+        "metadata": {"namespace": "chat", "name": name},
+        "spec": {"containers": [{"name": "triton", "ports": ports}, {"name": "sidecar"}]},
+        "status": {"phase": "Running", "podIP": "10.0.0.7", **status},
+    }
+
+
+def test_the_metrics_page_of_every_running_pod_is_a_target_with_the_labels_the_operator_looks_for() -> None:
+    found = targets.targets_of([pod("a"), pod("b", phase="Pending"), pod("c", podIP="")])
+    labels = {"namespace": "chat", "pod": "a", "container": "triton", "endpoint": "metrics"}
+    assert found == [{"targets": [f"10.0.0.7:{METRICS_PORT}"], "labels": labels}]
+
+
+class Listing:
+    """Answers with pods."""
+
+    def __init__(self) -> None:
+        self.items: list[Manifest] = [pod("a")]
+
+    def get(self, path: str) -> Manifest:
+        assert path.startswith("/api/v1/pods?labelSelector=app.kubernetes.io%2Fname%3Dllmservice")
+        return {"items": self.items}
+
+
+def test_the_file_is_written_when_pods_come_or_go(tmp_path: Path) -> None:
+    file, api = tmp_path / "targets.json", Listing()
+    assert targets.write(api, file)  # type: ignore[arg-type]
+    assert not targets.write(api, file)  # type: ignore[arg-type]
+    api.items = []
+    assert targets.write(api, file)  # type: ignore[arg-type]
+    assert json.loads(file.read_text()) == []
 
 
 def test_a_blind_one_scrapes_nothing(settings: Settings) -> None:
     assert monitoring.configuration(settings, scraping=False)["scrape_configs"] == []
+    (job,) = monitoring.configuration(settings)["scrape_configs"]
+    assert job["file_sd_configs"] == [{"files": [str(settings.state / "prometheus" / "targets.json")]}]
 
 
 def test_it_answers_where_pods_reach_it_and_keeps_its_port(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,4 +74,4 @@ def test_without_a_cluster_there_is_none(settings: Settings) -> None:
 
 
 def test_teardown_ends_it() -> None:
-    assert monitoring.NAME in STAGES[0]
+    assert {monitoring.NAME, monitoring.DISCOVERY} <= set(STAGES[0])

@@ -38,9 +38,6 @@ class EngineModel(ABC):
     Only a process of Triton's Python backend can import this: `triton_python_backend_utils` is nowhere else.
     """
 
-    warms_up = True
-    """Whether requests of ours warm it up where its parameters do not say; not where the engine does so by itself."""
-
     @abstractmethod
     def open_engine(self, given: Given) -> Engine:
         """The engine with its weights; what it raises is Triton's load error, in words."""
@@ -58,7 +55,7 @@ class EngineModel(ABC):
         started = time.monotonic()
         engine = self.open_engine(Given(parameters, device_of(args), metrics, self._exporter))
         metrics.load_seconds.set(time.monotonic() - started)
-        if parameters.flag("warm_up", default=self.warms_up):
+        if parameters.flag("warm_up", default=True):
             sequences = parameters.integer("max_sequences", 1, minimum=1)
             metrics.warm_up_seconds.set(warm_up(engine, sequences, batches=parameters.mode().runs_batches))
         self._server = EngineServer(engine, MeetingPlace.of(parameters), slots, metrics)

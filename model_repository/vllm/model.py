@@ -13,9 +13,7 @@ from llmvllm.options import EngineOptions
 
 
 class TritonPythonModel(EngineModel):
-    """One instance of vLLM, which runs a batch of the largest size and captures its graphs while it starts."""
-
-    warms_up = False
+    """One instance of vLLM."""
 
     def open_engine(self, given: Given) -> Engine:
         """See `EngineModel`."""

@@ -156,6 +156,8 @@ async def test_what_nvidias_backend_does_not_tell_is_on_tritons_page(served: Run
         "llm_engine_queue_seconds_count",
         "llm_engine_time_to_first_token_seconds_count",
         "llm_engine_inter_token_seconds_count",
+        "llm_engine_load_seconds",
+        "llm_engine_warm_up_seconds",
     ):
         assert found[name] > 0, name
 

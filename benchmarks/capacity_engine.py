@@ -88,8 +88,8 @@ def planned(case: EngineCase) -> CapacityPlan:
     return plan(asked, fleet)
 
 
-def made_engine(case: EngineCase, weights: Path) -> TorchEngine:
-    """An engine that is really made here, within the limit."""
+def made_engine(case: EngineCase, weights: Path, max_prefill_tokens: int | None = None) -> TorchEngine:
+    """An engine that is really made here, within the limit. `max_prefill_tokens`: see its options."""
     from llmserving.host_memory import host_memory
     from llmtorch import kv_cache
     from llmtorch.engine import TorchEngine
@@ -109,6 +109,7 @@ def made_engine(case: EngineCase, weights: Path) -> TorchEngine:
                 dtype="float32",
                 memory_percent=case.percent,
                 device="cpu",
+                max_prefill_tokens=max_prefill_tokens,
             )
         )
 

@@ -25,6 +25,8 @@ from llmserving.tokenizer import TextTokenizer
 ANSWER_TOKENS: Final = 16
 """Every sequence ends at the planned length: its prompt is that much shorter."""
 
+STEP_TOKENS: Final = 2048
+"""Prompts are computed as fast as they can be, so that the first sequences have not ended when the last begin."""
 SAMPLING: Final = SamplingParameters(max_tokens=ANSWER_TOKENS, ignore_eos=True, temperature=0.0)
 
 CASES: Final = (
@@ -68,7 +70,7 @@ def served() -> Iterator[Served]:
 
 def serve(case: EngineCase, weights: Path, count: int) -> tuple[int, int, int]:
     """(sequences inside at once, requests answered to their length, preemptions) of `count` requests in one engine."""
-    engine, tokenizer = made_engine(case, weights), TextTokenizer.load(weights)
+    engine, tokenizer = made_engine(case, weights, STEP_TOKENS), TextTokenizer.load(weights)
     for key in range(count):
         engine.add(Request(key, prompt=prompt_of(tokenizer, key, case.length - ANSWER_TOKENS), sampling=SAMPLING))
     at_once = answered = preempted = 0

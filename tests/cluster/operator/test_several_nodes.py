@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from tests.cluster.operator import leader_worker_sets
 from tests.cluster.operator.conftest import Apply, Find, Start
 from tests.cluster.operator.operator_process import eventually
-from tests.cluster.operator.test_operator import READY, reported
+from tests.cluster.operator.test_operator import QUIET_SECONDS, READY, reported
 from tests.cluster_fixtures import Kubectl
 
 pytestmark = pytest.mark.cluster
@@ -19,7 +20,8 @@ pytestmark = pytest.mark.cluster
 LONG = 240.0
 FLEET = json.dumps({"pools": {"big": {"accelerator": "a100-80gb", "nodeSelector": {"no-node": "has-this"}}, "cpu": {}}})
 ENGINE: dict[str, Any] = {"backend": "vllm", "parallelism": {"tensor": 8, "pipeline": 2, "nodes": 2}}
-ASKED: dict[str, Any] = {"engine": ENGINE, "placement": {"pool": "big"}}
+MODEL: dict[str, Any] = {"source": {"huggingFace": {"repo": "example/unknown", "revision": "a" * 40}}}
+ASKED: dict[str, Any] = {"model": MODEL, "engine": ENGINE, "placement": {"pool": "big"}}
 
 
 @pytest.fixture
@@ -55,12 +57,16 @@ def test_a_replica_over_two_nodes_is_made_counted_and_removed(
     assert (status["replicasSummary"], status["capacity"]["nodes"]) == ("1/1", 2)
     budget = find("poddisruptionbudget", "chat")["spec"]["selector"]["matchLabels"]
     assert budget.items() <= find("pod", f"{name}-0-1")["metadata"]["labels"].items()
-    before = find("leaderworkerset", name)["metadata"]["resourceVersion"]
     apply(**ASKED, scaling={"maxReplicas": 3})
     eventually(reported(find, "Ready", "Serving", generation=3), "the edit is seen", LONG)
-    assert find("leaderworkerset", name)["metadata"]["resourceVersion"] == before, "nothing is applied twice"
-    apply(placement={"pool": "big"}, engine={"backend": "vllm"})
+    assert find("leaderworkerset", name)["metadata"]["generation"] == 1, "its pods are left alone"
+    eventually(reported(find, "Progressing", "Settled", generation=3), "nothing is left to do", LONG)
+    before, begun = operator.writes(), time.monotonic()
+    kubectl("-n", namespace, "annotate", "llmservice", "chat", "example.com/looked-at=again")
+    eventually(lambda: time.monotonic() - begun > QUIET_SECONDS, "a quiet while has passed")
+    assert operator.writes() == before
+    apply(model=MODEL, placement={"pool": "big"}, engine={"backend": "vllm"})
     eventually(lambda: find("deployments").get("items"), "a Deployment takes over", LONG)
     kubectl("-n", namespace, "delete", "llmservice", "chat", "--wait=false")
-    eventually(lambda: not find("leaderworkersets")["items"], "the set goes with its service", LONG)
-    eventually(lambda: not find("pods")["items"], "its pods go too", LONG)
+    eventually(lambda: not find("leaderworkersets").get("items"), "the set goes with its service", LONG)
+    eventually(lambda: not find("pods").get("items"), "its pods go too", LONG)

@@ -13,6 +13,7 @@ from typing import Any, Final
 from benchmarks.waiting import until
 from cluster import lifecycle
 from cluster.lifecycle import Tier
+from cluster.locks import held
 from cluster.settings import Settings, from_environment
 from llmservice.api.crd import crd
 from llmservice.kube import resources
@@ -37,20 +38,24 @@ def settings() -> Settings:
 
 @asynccontextmanager
 async def own_cluster() -> AsyncIterator[tuple[Path, RealKube]]:
-    """The kubeconfig and a client of a fresh cluster with the CRD in it; torn down at the end."""
+    """The kubeconfig and a client of a fresh cluster with the CRD in it; torn down at the end.
+
+    One benchmark has it at a time; another waits, and says so.
+    """
     chosen = settings()
-    await asyncio.to_thread(lifecycle.down, chosen)
-    try:
-        await asyncio.to_thread(lifecycle.up, chosen, Tier.API)
-        client = await connect(chosen.kubeconfig)
-        try:
-            await client.apply(crd(), field_manager=USER)
-            await until(lambda: client.served(resources.LLM_SERVICE), "the API server serves LLMServices")
-            yield chosen.kubeconfig, client
-        finally:
-            await client.close()
-    finally:
+    with held(chosen.cache / "locks" / f"{NAME}-benchmark.lock", "the benchmarks' cluster"):
         await asyncio.to_thread(lifecycle.down, chosen)
+        try:
+            await asyncio.to_thread(lifecycle.up, chosen, Tier.API)
+            client = await connect(chosen.kubeconfig)
+            try:
+                await client.apply(crd(), field_manager=USER)
+                await until(lambda: client.served(resources.LLM_SERVICE), "the API server serves LLMServices")
+                yield chosen.kubeconfig, client
+            finally:
+                await client.close()
+        finally:
+            await asyncio.to_thread(lifecycle.down, chosen)
 
 
 @dataclass(frozen=True)

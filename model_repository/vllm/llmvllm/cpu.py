@@ -1,4 +1,4 @@
-"""What vLLM is told on a CPU: the type to compute in, and how much KV cache.
+"""What vLLM is told on a CPU: the type to compute in, how much KV cache, and room for adapters.
 
 Left to itself, vLLM takes `gpu_memory_utilization` of the whole host for its cache, whatever its sequences can fill,
 and computes in bfloat16 whatever the model's files say, also where the processor only emulates it.
@@ -26,6 +26,7 @@ def on_cpu(options: EngineOptions, flags: frozenset[str], memory: tuple[int, int
     the longest length fits.
     """
     config = read_config(options.model_path)
+    options = _with_empty_slot(options)
     if options.dtype == "auto":
         full = config.get("dtype", config.get("torch_dtype")) == "float32" or not flags & BFLOAT16_FLAGS
         options = replace(options, dtype="float32" if full else "bfloat16")
@@ -47,6 +48,17 @@ def on_cpu(options: EngineOptions, flags: frozenset[str], memory: tuple[int, int
     # One block more, for vLLM keeps one that is never filled.
     wanted = options.sequences * sequence + BLOCK_SIZE * per_token
     return replace(options, arguments={**options.arguments, "kv_cache_memory_bytes": str(min(wanted, room))})
+
+
+def _with_empty_slot(options: EngineOptions) -> EngineOptions:
+    """One place for an adapter more than there are, which stays empty.
+
+    To say that a row has no adapter vLLM gives it the index -1, and its operators for processors take that for the last
+    place: a request of the model alone would be answered through the adapter there (vllm/lora/ops/torch_ops, 0.32).
+    """
+    if not options.adapters:
+        return options
+    return replace(options, arguments={**options.arguments, "max_loras": str(len(options.adapters) + 1)})
 
 
 def read_config(folder: Path) -> dict[str, Any]:

@@ -33,7 +33,9 @@ AGREED: Final = frozenset(
         "adapters",
     }
 )
-"""Keys that the renderer writes; all others are vLLM's engine arguments, `spec.engine.parameters`."""
+"""Keys that the renderer writes."""
+SHARED: Final = frozenset({"warm_up"})
+"""Keys of `spec.engine.parameters` that every engine knows; all others are vLLM's engine arguments."""
 
 
 class OptionError(ValueError):
@@ -92,7 +94,7 @@ class EngineOptions:
             device=parameters.text("device", device),
             chat_template=parameters.text("chat_template", "") or None,
             adapters=json.loads(parameters.text("adapters", "") or "{}"),
-            arguments={key: parameters.text(key, "") for key in parameters.keys() - AGREED},
+            arguments={key: parameters.text(key, "") for key in parameters.keys() - AGREED - SHARED},
         )
 
     def engine_arguments(self, known: Mapping[str, object]) -> dict[str, Any]:

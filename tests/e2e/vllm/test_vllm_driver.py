@@ -13,11 +13,11 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from tests.e2e.local.running import Run, end, running
+from tests.e2e.vllm import asking
+from tests.e2e.vllm.asking import SECONDS, series, text
 from tests.serving.eventually import eventually, eventually_async
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
@@ -26,7 +26,6 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "smollm2-vllm.yaml"
 NAME = "smollm2-vllm"
 QUESTION = json.dumps([{"role": "user", "content": "What is the capital of France?"}])
 START_SECONDS = 600.0
-SECONDS = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -38,35 +37,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
 
 
 async def stream(run: Run, **body: Any) -> AsyncIterator[dict[str, Any]]:
-    """The events of one request; an error is an event too."""
-    url = f"http://127.0.0.1:{run.http_port()}/v2/models/{NAME}/generate_stream"
-    body = {"stream": True, "temperature": 0, **body}
-    timeout = aiohttp.ClientTimeout(total=SECONDS)
-    async with aiohttp.ClientSession(timeout=timeout) as session, session.post(url, json=body) as response:
-        async for line in response.content:
-            if line.startswith(b"data:"):
-                yield json.loads(line[5:])
+    async for event in asking.stream(run, NAME, **body):
+        yield event
 
 
 async def answer(run: Run, **body: Any) -> list[dict[str, Any]]:
-    """All events of one request."""
-    return [event async for event in stream(run, **body)]
-
-
-def text(events: list[dict[str, Any]], index: int = 0) -> str:
-    return "".join(event["text_output"] for event in events if event.get("index", 0) == index)
-
-
-async def series(run: Run) -> dict[str, float]:
-    """The engine's and the gate's series, summed over their labels."""
-    address = run.said().partition("curl -s http://127.0.0.1:")[2].partition("/metrics")[0]
-    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{address}/metrics") as response:
-        page = await response.text()
-    found: dict[str, float] = {}
-    for family in text_string_to_metric_families(page):
-        for sample in family.samples:
-            found[sample.name] = found.get(sample.name, 0.0) + sample.value
-    return found
+    return await asking.answer(run, NAME, **body)
 
 
 async def reaches(run: Run, what: dict[str, float]) -> None:

@@ -76,6 +76,10 @@ def test_arguments_pass_through_as_json_or_text() -> None:
     assert (found["compilation_config"], found["swap_space"]) == ({"mode": 3}, 0.5)
 
 
+def test_what_every_engine_knows_is_no_argument_of_vllms() -> None:
+    assert options(warm_up="true").engine_arguments(KNOWN) == options().engine_arguments(KNOWN)
+
+
 def test_an_unknown_argument_is_named_with_the_closest() -> None:
     with pytest.raises(OptionError, match=r"enforce_eagre.*did you mean enforce_eager"):
         options(enforce_eagre="true").engine_arguments(KNOWN)
@@ -117,6 +121,14 @@ def test_the_cache_keeps_to_its_share_of_the_memory(folder: Path) -> None:
     assert found.arguments["kv_cache_memory_bytes"] == str(GIB - 1000)
     with pytest.raises(OptionError, match=r"spec\.model\.maxLength.*spec\.kvCache\.memoryPercent"):
         on_cpu(given, AVX512, (2 * GIB + 1000, 4 * GIB))
+
+
+def test_on_a_cpu_one_place_for_adapters_stays_empty(folder: Path) -> None:
+    adapters = json.dumps({"sql": "/models/sql", "poems": "/models/poems"})
+    found = options(model_path=str(folder), adapters=adapters, max_loras="1", max_length="128")
+    assert on_cpu(found, AVX512, (100 * GIB, 100 * GIB)).arguments["max_loras"] == "3"
+    without = on_cpu(options(model_path=str(folder), max_length="128"), AVX512, (100 * GIB, 100 * GIB))
+    assert "max_loras" not in without.arguments
 
 
 def test_what_the_user_asked_for_stays(folder: Path) -> None:

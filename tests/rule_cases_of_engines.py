@@ -86,6 +86,12 @@ ENGINE_CASES: Final = (
         "a name of its own",
     ),
     RuleCase(
+        "own-adapter-served-name",
+        {**vllm(adapters=[{"name": "sql", "path": "a"}]), "model": {"servedNames": ["small", "sql-base"]}},
+        {**vllm(adapters=[{"name": "sql", "path": "a"}]), "model": {"servedNames": ["small", "sql"]}},
+        "sql names the model already",
+    ),
+    RuleCase(
         "own-speculative-model",
         vllm(speculative={"method": "Draft", "model": "draft"}),
         vllm(speculative={"method": "Ngram", "model": "draft"}),

@@ -35,6 +35,10 @@ MAX_NAME_LENGTH: Final = 45
 MAX_GROUP_NAME_LENGTH: Final = 39
 """Where replicas run on several nodes: pods have their StatefulSet's name, the service's with revision and a group's
 number (at most three digits), and a hash of ten in the label `controller-revision-hash`."""
+_SERVED_NAMES: Final = (
+    "(has(self.spec.model.servedNames) && size(self.spec.model.servedNames) > 0 "
+    "? self.spec.model.servedNames : [self.metadata.name])"
+)
 
 
 class LLMServiceSpec(ApiModel):
@@ -198,6 +202,15 @@ class LLMService(ApiModel):
             f'{MAX_GROUP_NAME_LENGTH} characters"'
             ".format([self.metadata.name])",
             field_path=".metadata.name",
+        ),
+        Rule(
+            code="own-adapter-served-name",
+            expression="!has(self.spec.engine.vllm) || !has(self.spec.engine.vllm.adapters) "
+            f"|| self.spec.engine.vllm.adapters.all(a, !(a.name in {_SERVED_NAMES}))",
+            message='"to the OpenAI API an adapter is a model too, and %s names the model already: rename the adapter, '
+            'or the model by servedNames"'
+            f".format([self.spec.engine.vllm.adapters.filter(a, a.name in {_SERVED_NAMES})[0].name])",
+            field_path=".spec.engine.vllm.adapters",
         ),
     )
 

@@ -16,6 +16,7 @@ def openai_command(
     served_name: Annotated[
         list[str] | None, typer.Option(help="A name that clients use; repeatable. The model's when omitted.")
     ] = None,
+    adapter: Annotated[list[str] | None, typer.Option(help="An adapter, a model of its own; repeatable.")] = None,
     host: Annotated[str, typer.Option(help="Address to serve on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the API.")] = 8003,
     admin_port: Annotated[int, typer.Option(min=1, max=65535, help="Port of health and metrics.")] = 8004,
@@ -34,6 +35,7 @@ def openai_command(
         triton=triton,
         model=model,
         names=tuple(served_name or [model]),
+        adapters=tuple(adapter or []),
         host=host,
         port=port,
         admin_port=admin_port,

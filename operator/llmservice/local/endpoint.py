@@ -12,7 +12,7 @@ from llmservice.openai.routes import Endpoint
 from llmservice.openai.server import serving
 from llmservice.openai.settings import EndpointSettings
 from llmservice.repository.layout import gate_name
-from llmservice.workload.openai import served_names
+from llmservice.workload.openai import adapter_names, served_names
 
 ADDRESS: Final = "127.0.0.1"
 
@@ -32,6 +32,7 @@ async def local_endpoint(intent: Intent, ports: Ports) -> AsyncIterator[Endpoint
         triton=f"{ADDRESS}:{ports.grpc}",
         model=gate_name(intent.service.metadata.name),
         names=served_names(intent.service),
+        adapters=adapter_names(intent.service),
         host=ADDRESS,
         port=ports.openai,
         admin_port=ports.openai_admin,

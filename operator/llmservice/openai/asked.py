@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final
 
 from pydantic import Field
@@ -109,6 +109,12 @@ def read_completion(body: Mapping[str, Any], caller: Caller) -> Asked:
     echo = prompts if fields.echo else ()
     asked = [(prompt, None) for prompt in prompts]
     return _asked(fields, asked, sampling, fields.logprobs, caller, echo)
+
+
+def through_adapter(asked: Asked) -> Asked:
+    """The same through the adapter that its model is the name of."""
+    generations = (replace(one, sampling={**one.sampling, "adapter": asked.model}) for one in asked.generations)
+    return replace(asked, generations=tuple(generations))
 
 
 def _sampling(fields: CommonFields, top_logprobs: int | None, max_tokens: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from llmservice.openai.answer import Answer, Heading
-from llmservice.openai.asked import Asked, Caller, read_chat, read_completion
+from llmservice.openai.asked import Asked, Caller, read_chat, read_completion, through_adapter
 from llmservice.openai.chat_answer import ChatAnswer
 from llmservice.openai.completion_answer import CompletionAnswer
 from llmservice.openai.errors import ApiError, internal, invalid, model_not_found, too_large, unauthorized, unavailable
@@ -52,7 +52,9 @@ VISIT: Final = web.RequestKey("visit", Visit)
 
 @dataclass
 class Endpoint:
-    """`draining` refuses what is new. `in_flight` counts requests being answered; `idle` is set while there is none.
+    """A model is one of `names`, or one of `adapters`, which is then asked for.
+
+    `draining` refuses what is new. `in_flight` counts requests being answered; `idle` is set while there is none.
 
     `port` and `admin_port` are where it listens, once it does.
     """
@@ -62,6 +64,7 @@ class Endpoint:
     most_seconds: float
     max_request_bytes: int
     keys: ApiKeys | None = None
+    adapters: tuple[str, ...] = ()
     metrics: EndpointMetrics = field(default_factory=EndpointMetrics)
     draining: bool = False
     port: int = 0
@@ -98,7 +101,8 @@ class Endpoint:
         return await self._answer(request, asked, answer)
 
     async def _answer(self, request: web.Request, asked: Asked, answer: Answer) -> web.StreamResponse:
-        self._known(asked.model)
+        if self._known(asked.model) in self.adapters:
+            asked = through_adapter(asked)
         if self.draining:
             raise unavailable("this replica is stopping: ask again, another one answers", "draining")
         endpoint = request.path
@@ -112,7 +116,7 @@ class Endpoint:
         return response
 
     async def _models(self, _: web.Request) -> web.StreamResponse:
-        return web.json_response({"object": "list", "data": [self._described(name) for name in self.names]})
+        return web.json_response({"object": "list", "data": [self._described(name) for name in self._models_served]})
 
     async def _model(self, request: web.Request) -> web.StreamResponse:
         return web.json_response(self._described(self._known(request.match_info["name"])))
@@ -139,13 +143,18 @@ class Endpoint:
         visit = request[VISIT]
         return Caller(request.headers, self.most_seconds, visit.client, visit.id)
 
+    @property
+    def _models_served(self) -> tuple[str, ...]:
+        return self.names + self.adapters
+
     def _known(self, model: str) -> str:
-        if model not in self.names:
-            raise model_not_found(model, self.names)
+        if model not in self._models_served:
+            raise model_not_found(model, self._models_served)
         return model
 
     def _described(self, name: str) -> dict[str, Any]:
-        return {"id": name, "object": "model", "created": self.created, "owned_by": "llmservice"}
+        model = {"id": name, "object": "model", "created": self.created, "owned_by": "llmservice"}
+        return {**model, "parent": self.names[0]} if name in self.adapters else model
 
     def _client(self, request: web.Request) -> str:
         """Whose request it is. Raises ApiError for nobody's."""

@@ -33,7 +33,14 @@ async def serving(settings: EndpointSettings) -> AsyncIterator[Endpoint]:
     certificate = Certificate(settings.tls) if settings.tls else None
     async with contextlib.AsyncExitStack() as stack:
         backend = await stack.enter_async_context(TritonBackend(settings.triton, settings.model))
-        endpoint = Endpoint(backend, settings.names, settings.request_seconds, settings.max_request_bytes, keys)
+        endpoint = Endpoint(
+            backend,
+            settings.names,
+            settings.request_seconds,
+            settings.max_request_bytes,
+            keys,
+            adapters=settings.adapters,
+        )
         tls = certificate.context if certificate else None
         endpoint.port = await _listen(stack, endpoint.application(), settings.host, settings.port, tls)
         endpoint.admin_port = await _listen(stack, admin(endpoint), settings.host, settings.admin_port, None)
@@ -91,7 +98,13 @@ async def run(settings: EndpointSettings) -> None:
         loop.add_signal_handler(number, stop.set)
     async with serving(settings) as endpoint:
         scheme = "https" if settings.tls else "http"
-        log.info("serving %s on %s://%s:%d", ", ".join(settings.names), scheme, settings.host, settings.port)
+        log.info(
+            "serving %s on %s://%s:%d",
+            ", ".join(settings.names + settings.adapters),
+            scheme,
+            settings.host,
+            settings.port,
+        )
         await stop.wait()
         log.info("stopping: %d requests are being answered", endpoint.in_flight)
         whole = await drain(endpoint, settings.drain_seconds)

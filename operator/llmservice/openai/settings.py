@@ -10,6 +10,7 @@ from pathlib import Path
 class EndpointSettings:
     """One endpoint: it serves `model`, the gate of the Triton at `triton` (`host:port`, gRPC), under `names`.
 
+    `adapters` are names of models too: each asks the gate for that adapter.
     `admin_port` has health and metrics, always without TLS and keys. A port of 0 is a free one. `api_keys` and `tls`
     are folders; None is off.
     """
@@ -17,6 +18,7 @@ class EndpointSettings:
     triton: str
     model: str
     names: tuple[str, ...]
+    adapters: tuple[str, ...] = ()
     host: str = "127.0.0.1"
     port: int = 8003
     admin_port: int = 8004

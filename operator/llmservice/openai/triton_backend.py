@@ -18,7 +18,8 @@ _OPTIONS: Final = (
     ("grpc.max_receive_message_length", -1),
     # Triton's container may start again inside its pod, and its first look counts.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    # Despite its name how long connecting may take: a server whose cores are all computing needs more than a moment.
+    ("grpc.min_reconnect_backoff_ms", 5000),
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
 

@@ -26,6 +26,12 @@ def served_names(service: LLMService) -> tuple[str, ...]:
     return tuple(service.spec.model.served_names) or (service.metadata.name,)
 
 
+def adapter_names(service: LLMService) -> tuple[str, ...]:
+    """Adapters, each a model of its own to clients."""
+    vllm = service.spec.engine.vllm
+    return tuple(adapter.name for adapter in vllm.adapters) if vllm else ()
+
+
 def has_openai(service: LLMService) -> bool:
     """Whether replicas have the endpoint. It asks the gate, whose tensors no stock backend has."""
     return service.spec.service.openai.enabled and service.spec.engine.driver is Driver.NATIVE
@@ -87,6 +93,7 @@ def _arguments(service: LLMService) -> list[str]:
         f"--triton=127.0.0.1:{GRPC_PORT}",
         f"--model={gate_name(service.metadata.name)}",
         *(f"--served-name={name}" for name in served_names(service)),
+        *(f"--adapter={name}" for name in adapter_names(service)),
         "--host=0.0.0.0",
         f"--port={OPENAI_PORT}",
         f"--admin-port={OPENAI_ADMIN_PORT}",

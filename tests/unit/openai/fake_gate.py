@@ -111,11 +111,12 @@ class Answer:
 
 
 def _answer(asked: Asked, index: int) -> Answer:
-    """The known answer, else numbers that depend on prompt, seed and index."""
+    """The known answer, else numbers that depend on prompt, seed, index and adapter."""
     most = asked.sampling["max_tokens"]
     tokens = [*ANSWER[:-1], f"{index}"] if index else ANSWER
-    if QUESTION not in asked.prompt or asked.sampling.get("ignore_eos"):
-        word = hashlib.sha256(f"{asked.prompt}{asked.sampling.get('seed')}{index}".encode()).hexdigest()[:4]
+    adapter = asked.sampling.get("adapter", "")
+    if QUESTION not in asked.prompt or asked.sampling.get("ignore_eos") or adapter:
+        word = hashlib.sha256(f"{asked.prompt}{asked.sampling.get('seed')}{index}{adapter}".encode()).hexdigest()[:4]
         tokens = [f" {word}{number}" for number in range(most)]
     for stop in asked.sampling.get("stop", []):
         tokens = "".join(tokens).partition(stop)[0].replace(" ", "\0 ").split("\0")

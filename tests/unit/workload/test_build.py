@@ -11,6 +11,7 @@ from llmservice.api.knobs import Knobs
 from llmservice.api.service import MAX_NAME_LENGTH
 from llmservice.repository.errors import RenderError
 from llmservice.workload.deployment import with_replicas
+from llmservice.workload.openai import build_openai_containers
 from tests.unit.workload.cases import CASES, LLAMA, SMOLLM, Case, fleet, service, workload
 
 pytestmark = pytest.mark.unit
@@ -237,6 +238,19 @@ def test_a_stock_backend_is_loaded_alone_and_brings_the_weights_step_with_it() -
     ]
     assert built["initContainers"][1]["args"][0] == "/repository/chat/1/llmserving/weights.py"
     assert built["containers"][0]["readinessProbe"]["httpGet"]["path"] == "/v2/models/chat/ready"
+
+
+def test_the_openai_endpoint_is_told_the_adapters_of_the_service() -> None:
+    adapters = [{"name": "sql", "path": "adapters/sql"}, {"name": "poems", "path": "/poems"}]
+    spec = {"model": SMOLLM, "engine": {"backend": "vllm", "vllm": {"adapters": adapters}}}
+    (endpoint,) = build_openai_containers(service(spec), fleet({}))
+    assert [one for one in endpoint["args"] if one.startswith(("--served-name", "--adapter"))] == [
+        "--served-name=chat",
+        "--adapter=sql",
+        "--adapter=poems",
+    ]
+    (without,) = build_openai_containers(service({"model": SMOLLM}), fleet({}))
+    assert "--adapter" not in " ".join(without["args"])
 
 
 def test_before_a_stock_backend_there_is_no_openai_endpoint_anywhere() -> None:

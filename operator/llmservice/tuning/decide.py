@@ -12,6 +12,7 @@ from typing import Final
 
 from llmservice.api.operations import TuningMode
 from llmservice.tuning import account, blind, verify
+from llmservice.tuning.bursts_felt import feel
 from llmservice.tuning.decision import Action, Decision, Knob, Outcome, sentence
 from llmservice.tuning.guard import free_at, repaired
 from llmservice.tuning.interruption import interrupted
@@ -118,6 +119,8 @@ def _modelled(one: Pass, performance: Performance, frozen: str) -> tuple[Decisio
     if any(way not in OURS for way in one.signals.under_way):
         return _hold(one, proposal, f"Knobs stay: {frozen}.")
     supply = one.signals.knobs.replicas
+    felt = feel(one.state.bursts_felt, one.signals, proposal.feasible, proposal.here.capacity, one.now)
+    one = replace(one, state=one.state.model_copy(update={"bursts_felt": felt}))
     wanted = _replicas(one, proposal)
     one = replace(one, state=one.state.model_copy(update={"guard": wanted.guard}))
     step = Step()
@@ -162,7 +165,7 @@ def _replicas(one: Pass, proposal: Proposal) -> Wanted:
     supply = signals.knobs.replicas
     if signals.replicas_owner:
         return Wanted(supply, one.state.guard, f"{signals.replicas_owner} decides about replicas")
-    need = proposal.need
+    need = proposal.need.at_least(one.state.bursts_felt.floor_at(one.now))
     veto = _veto(one, proposal)
     free = signals.free_accelerators.known
     each = max(1, one.settings.limits.accelerators_per_replica)

@@ -36,6 +36,7 @@ class Proposal:
     need: Need
     demand: float
     rate: float
+    feasible: tuple[Objective, ...]
     infeasible: tuple[Infeasible, ...]
     predictions: tuple[Prediction, ...]
     limiting: Resource
@@ -84,6 +85,7 @@ def propose(
         need=_need(now_option, soon, feasible, settings, signals, asked),
         demand=demand,
         rate=rate,
+        feasible=feasible,
         infeasible=tuple(
             Infeasible(one, f"a request alone takes {_ms(seconds)}, and {one.words} is asked for")
             for one, seconds in cannot

@@ -49,6 +49,16 @@ class Need:
     panic: int = 0
     """What this very window's worst part needs; 0: no panic."""
 
+    def at_least(self, floor: int) -> Need:
+        """The same with `floor` replicas for every purpose but panic."""
+        return Need(
+            up=max(floor, self.up),
+            down=max(floor, self.down),
+            barely=max(floor, self.barely),
+            sure=max(floor, self.sure),
+            panic=self.panic,
+        )
+
 
 @dataclass(frozen=True)
 class Wanted:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Self
 
 from pydantic import ValidationError
 
+from llmservice.tuning.bursts_felt import BurstsFelt
 from llmservice.tuning.guard import Guard
 from llmservice.tuning.learnt import Learnt
 from llmservice.tuning.memory import Memory, newest
@@ -40,6 +41,7 @@ class State(Memory):
     version: int = VERSION
     learnt: Learnt = Learnt()
     guard: Guard = Guard()
+    bursts_felt: BurstsFelt = BurstsFelt()
     trial: Trial | None = None
     generation: int = 0
     """Of the spec that `asked` belongs to."""

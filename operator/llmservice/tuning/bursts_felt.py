@@ -1,0 +1,60 @@
+"""Bursts that are over before a scrape could count them, known by what they do: objectives missed at little load.
+
+What can be counted is in the model (`burst`). Of the rest the mean rate tells nothing, and a replica more is the only
+remedy: a replica takes minutes to start and such a burst seconds, so that it has to be there before.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from llmservice.tuning.measured import Signals
+from llmservice.tuning.memory import Memory, newest
+from llmservice.tuning.settings import Objective
+from llmservice.tuning.trust import steady
+
+MISSED: Final = 1.25
+"""Of an objective: quantiles of a histogram are no finer than its buckets."""
+MOST_LOAD: Final = 0.7
+"""Of what the replicas hold objectives for, up to which a miss is none of the mean rate."""
+LEAST_REQUESTS: Final = 100
+"""In a window whose 99th percentile says something."""
+TWICE_WITHIN: Final = 1800.0
+"""Seconds within which it must happen twice: once is chance."""
+KEPT_FOR: Final = 3600.0
+"""Seconds after the last miss for which replicas stay."""
+MORE: Final = 0.25
+
+
+class BurstsFelt(Memory):
+    """When objectives were missed by bursts, and the replicas that are kept for the next one."""
+
+    missed: Annotated[tuple[float, ...], newest(8)] = ()
+    floor: int = 0
+
+    def floor_at(self, now: float) -> int:
+        """Replicas to keep; 0: none for this reason."""
+        return self.floor if self.missed and now < self.missed[-1] + KEPT_FOR else 0
+
+
+def feel(
+    memory: BurstsFelt, signals: Signals, objectives: tuple[Objective, ...], capacity: float, now: float
+) -> BurstsFelt:
+    """`memory` after a window of a service whose replicas each hold the objectives for `capacity` requests/s."""
+    memory = memory.model_copy(update={"missed": tuple(at for at in memory.missed if at <= now)})
+    supply = signals.knobs.replicas
+    load = signals.arrivals.known_or(0.0) / max(1e-9, capacity * supply)
+    settled = signals.replicas.ready == supply and not signals.under_way and steady(signals)
+    if not settled or load > MOST_LOAD or not any(_missed(signals, one) for one in objectives):
+        return memory
+    again = bool(memory.missed) and now < memory.missed[-1] + TWICE_WITHIN
+    floor = memory.floor_at(now)
+    if again:
+        floor = max(floor, supply + max(1, round(MORE * supply)))
+    return BurstsFelt(missed=(*memory.missed, now)[-8:], floor=floor)
+
+
+def _missed(signals: Signals, objective: Objective) -> bool:
+    seen = signals.of(objective.metric).at(objective.quantile)
+    value = seen.known
+    return value is not None and seen.samples >= LEAST_REQUESTS and value >= MISSED * objective.seconds

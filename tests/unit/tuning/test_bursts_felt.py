@@ -1,0 +1,70 @@
+"""Bursts that no scrape counts are felt by the objectives they miss, and answered by replicas that are there before."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from llmservice.tuning.bursts_felt import KEPT_FOR, TWICE_WITHIN, BurstsFelt, feel
+from llmservice.tuning.measured import Measured, Quantiles, Signals, UnderWay
+from llmservice.tuning.metric import Metric
+from llmservice.tuning.settings import Objective
+from tests.unit.tuning.windows import Service, knobs, window
+
+pytestmark = pytest.mark.unit
+
+OBJECTIVES = (Objective(Metric.LATENCY, 0.99, 0.100),)
+
+
+def missed(rate: float = 300.0, p99: float = 0.200, replicas: int = 2, samples: int = 5000) -> Signals:
+    one = window(rate, knobs(replicas))
+    return replace(one, latency=replace(one.latency, p99=Measured.of(p99, samples=samples)))
+
+
+def after(*windows: Signals, every: float = 60.0) -> BurstsFelt:
+    memory = BurstsFelt()
+    for place, one in enumerate(windows):
+        memory = feel(memory, one, OBJECTIVES, 700.0, 1000.0 + every * place)
+    return memory
+
+
+def test_two_misses_at_little_load_keep_a_quarter_more_for_an_hour() -> None:
+    assert after(missed()).floor_at(1000.0) == 0, "once is chance"
+    memory = after(missed(), missed())
+    assert memory.floor_at(1060.0) == 3
+    assert memory.floor_at(1060.0 + KEPT_FOR) == 0
+    assert after(missed(replicas=8), missed(replicas=8)).floor_at(1060.0) == 10
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        missed(rate=1300.0),
+        missed(p99=0.110),
+        missed(samples=40),
+        replace(missed(), under_way=(UnderWay.ROLLOUT,)),
+        replace(missed(), latency=Quantiles()),
+        window(300.0, knobs(2), ready=1, latency=missed().latency),
+    ],
+    ids=["a full replica", "within a bucket", "few requests", "a rollout", "not measured", "a replica starts"],
+)
+def test_what_is_no_burst(other: Signals) -> None:
+    assert after(missed(), other).floor_at(1060.0) == 0
+
+
+def test_two_misses_far_apart_are_chance() -> None:
+    assert after(missed(), missed(), every=TWICE_WITHIN).floor_at(1000.0 + TWICE_WITHIN) == 0
+
+
+def test_a_service_that_feels_bursts_gets_a_replica_and_keeps_it() -> None:
+    service = Service()
+    service.serve(100.0, 6)
+    for _ in range(2):
+        one = window(100.0, service.knobs)
+        service.see(replace(one, latency=replace(one.latency, p99=Measured.of(0.2, samples=3000))))
+    assert service.knobs.replicas == 2
+    service.serve(100.0, int(KEPT_FOR / 30.0) - 10)
+    assert service.knobs.replicas == 2
+    service.serve(100.0, 90)
+    assert service.knobs.replicas == 1

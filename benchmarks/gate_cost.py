@@ -6,7 +6,7 @@ import statistics
 from typing import Final
 
 from benchmarks.figures import Figures, quick
-from tests.serving.paced_service import PacedService, paced_service, without_a_gate
+from tests.serving.paced_service import Pace, PacedService, paced_service, without_a_gate
 from tests.serving.streams import stream_many
 
 STREAMS: Final = 32
@@ -17,6 +17,7 @@ LONE_REQUESTS: Final = 20
 
 async def measure_cost(gated: PacedService, figures: Figures) -> None:
     """Throughput of 32 streams over 16 sequences, and the first token of a lone one, with and without in turn."""
+    assert gated.pace == Pace(), "the engine without a gate has no parameters: it keeps the pace of its defaults"
     rates: dict[str, list[float]] = {"gated": [], "alone": []}
     first: dict[str, list[float]] = {"gated": [], "alone": []}
     with paced_service(gated.pace, lay_out=without_a_gate) as alone:

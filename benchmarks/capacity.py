@@ -20,6 +20,7 @@ from benchmarks.capacity_engine import engine_blocks
 from benchmarks.capacity_peers import side_by_side
 from benchmarks.capacity_served import CASES as SERVED
 from benchmarks.capacity_served import served
+from benchmarks.capacity_vllm import vllm_tokens
 from benchmarks.figures import ROOT, Figures
 from llmservice.capacity.memory import BLOCK_TOKENS
 from llmservice.capacity.plan import plan
@@ -97,6 +98,22 @@ def against_engine(figures: Figures) -> None:
     figures.add("plan_engine_blocks_worst", 100 * worst, "%", 1)
 
 
+def against_vllm(figures: Figures) -> None:
+    """Tokens of the cache that vLLM takes on this host's CPU."""
+    worst = None
+    for found in vllm_tokens():
+        off = found.planned / found.taken - 1
+        worst = max(worst or 0.0, abs(off))
+        print(
+            f"vLLM, {found.case.limit} MiB, {found.case.percent} %: planned {found.planned:,} tokens, it took "
+            f"{found.taken:,} ({off:+.2%}); its process had {found.process / 2**20:.0f} MiB before"
+        )
+    if worst is None:
+        figures.missing("plan_vllm_tokens_worst", "%", "no vLLM here: make vllm", 1)
+    else:
+        figures.add("plan_vllm_tokens_worst", 100 * worst, "%", 1)
+
+
 def against_requests(figures: Figures) -> None:
     """Sequences that the plan promises, served at once by the torch engine within its memory."""
     broken = 0
@@ -136,6 +153,7 @@ def main() -> int:
     figures = Figures("capacity")
     against_reference(figures)
     against_engine(figures)
+    against_vllm(figures)
     against_requests(figures)
     timed(figures)
     print(side_by_side())

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from benchmarks.control_group import MIB, control_group
 from benchmarks.figures import ROOT
 from llmservice.api.plan import CapacityPlan
 
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
     from llmtorch.engine import TorchEngine
 
 REPO: Final = "HuggingFaceTB/SmolLM2-135M-Instruct"
-MIB: Final = 2**20
-EMBEDDING_BYTES: Final = 49_152 * 576 * 4
-BESIDE_BYTES: Final = 85 * MIB
-"""tritonserver and two gates: proportional set sizes of a serving replica."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ def engine_blocks() -> Iterator[Blocks]:
             yield Blocks(case, planned(case).kv_blocks, int(done.stdout))
 
 
-def planned(case: EngineCase) -> CapacityPlan:
+def planned(case: EngineCase, backend: str = "torch") -> CapacityPlan:
     """What the plan says of a case."""
     from benchmarks.capacity_cases import service
     from llmservice.api.fleet import FleetDefaults
@@ -82,6 +79,7 @@ def planned(case: EngineCase) -> CapacityPlan:
         REPO,
         "cpu",
         model={"source": {"huggingFace": {"repo": REPO}}, "maxLength": case.length, "dtype": "float32"},
+        engine={"backend": backend},
         batching={"maxSequences": case.sequences},
         kvCache={"memoryPercent": case.percent},
     )
@@ -98,7 +96,7 @@ def made_engine(case: EngineCase, weights: Path, max_prefill_tokens: int | None 
     with tempfile.TemporaryDirectory() as folder:
 
         def limited() -> tuple[int, int]:
-            return host_memory(*_control_group(Path(folder), case.limit * MIB))
+            return host_memory(*control_group(Path(folder), case.limit * MIB))
 
         vars(kv_cache)["host_memory"] = limited
         return TorchEngine(
@@ -117,31 +115,6 @@ def made_engine(case: EngineCase, weights: Path, max_prefill_tokens: int | None 
 def take(case: EngineCase, weights: Path) -> int:
     """Blocks of the cache that such an engine has."""
     return made_engine(case, weights)._blocks.num_blocks  # noqa: SLF001 - what it took is nobody else's business
-
-
-def _control_group(folder: Path, limit: int) -> tuple[Path, Path]:
-    """Files of a host and a control group of `limit` bytes, in which this process is, and what runs beside it.
-
-    Weights that were read once and copied are pages that the kernel gives up first; rows of the embeddings stay in use.
-    """
-    read_once = max(0, _mapped_bytes("model.safetensors") - EMBEDDING_BYTES)
-    resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    (folder / "meminfo").write_text(f"MemTotal: {limit} kB\nMemAvailable: {limit} kB\n")
-    (folder / "memory.max").write_text(str(limit))
-    (folder / "memory.current").write_text(str(resident + BESIDE_BYTES))
-    (folder / "memory.stat").write_text(f"inactive_file {read_once}\n")
-    return folder / "meminfo", folder
-
-
-def _mapped_bytes(name: str) -> int:
-    """Resident bytes of the mappings of files called `name` in this process."""
-    found, ours = 0, False
-    for line in Path("/proc/self/smaps").read_text().splitlines():
-        if not line.partition(":")[0].isalpha() and "-" in line.split(" ", 1)[0]:
-            ours = line.endswith(name)
-        elif ours and line.startswith("Rss:"):
-            found += int(line.split()[1]) * 1024
-    return found
 
 
 if __name__ == "__main__":

@@ -22,13 +22,14 @@ PROGRAM: Final = """
 import sys
 from pathlib import Path
 import llmservice.cli.main  # what the command has loaded as well
+from llmservice.kube.lease import LeaseTimes
 from llmservice.process.run import run
 from llmservice.process.settings import OperatorSettings
-kubeconfig, folder, namespace, port, resync = sys.argv[1:]
+kubeconfig, folder, namespace, port, resync, lease = sys.argv[1:]
 sys.exit(run(OperatorSettings(
     operator_key_file=Path(folder, "key"), fleet_file=Path(folder, "fleet.yaml"), namespaces=(namespace,),
     lease_namespace=namespace, host="127.0.0.1", port=int(port), kubeconfig=Path(kubeconfig),
-    resync_seconds=float(resync),
+    resync_seconds=float(resync), lease_times=LeaseTimes(float(lease), float(lease) * 2 / 3, 2.0),
 )))
 """
 FLEET: Final = "pools: {cpu: {nodeSelector: {no-node: has-this}}}"
@@ -114,13 +115,22 @@ def start(arguments: list[str], log: Path) -> subprocess.Popen[bytes]:
 
 @asynccontextmanager
 async def operator_process(
-    kubeconfig: Path, folder: Path, namespace: str, resync_seconds: float, fleet: str = FLEET
+    kubeconfig: Path,
+    folder: Path,
+    namespace: str,
+    resync_seconds: float,
+    fleet: str = FLEET,
+    lease_seconds: float = 15.0,
 ) -> AsyncIterator[OperatorProcess]:
-    """Runs the operator on this host for one namespace, with its files and log in `folder`."""
+    """Runs the operator on this host for one namespace, with its files and log in `folder`.
+
+    One that loses its lease ends, and nobody starts it again here: `lease_seconds` are how late an answer of the API
+    server may come.
+    """
     (folder / "key").write_text(secrets.token_hex(32))
     (folder / "fleet.yaml").write_text(fleet)
     (port,), log = free_ports(1), folder / f"{namespace}.log"
-    arguments = [str(kubeconfig), str(folder), namespace, str(port), str(resync_seconds)]
+    arguments = [str(kubeconfig), str(folder), namespace, str(port), str(resync_seconds), str(lease_seconds)]
     process = start(arguments, log)
     try:
         async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=10)) as session:

@@ -27,13 +27,21 @@ NETWORKS: Final = {
     "LLMSERVICE_CLUSTER_SERVICE_CIDR": "10.234.0.0/16",
 }
 USER: Final = "benchmark"
+OVERRIDES: Final = {
+    "LLMSERVICE_BENCH_CLUSTER_NAME": "LLMSERVICE_CLUSTER_NAME",
+    "LLMSERVICE_BENCH_CLUSTER_POD_CIDR": "LLMSERVICE_CLUSTER_POD_CIDR",
+    "LLMSERVICE_BENCH_CLUSTER_SERVICE_CIDR": "LLMSERVICE_CLUSTER_SERVICE_CIDR",
+}
+"""Variables for two benchmarks on one host: each tears down the cluster of its name first. Those of the user's own
+cluster are not taken, for the same reason."""
 _TAKEN_FROM_USER: Final = ("LLMSERVICE_CACHE", "HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
 
 
 def settings() -> Settings:
     """The cluster's settings: the user's cache, and nothing else of the user's cluster."""
     kept = {name: os.environ[name] for name in _TAKEN_FROM_USER if name in os.environ}
-    return from_environment({**kept, **NETWORKS, "LLMSERVICE_CLUSTER_NAME": NAME})
+    asked = {theirs: os.environ[ours] for ours, theirs in OVERRIDES.items() if ours in os.environ}
+    return from_environment({**kept, **NETWORKS, "LLMSERVICE_CLUSTER_NAME": NAME, **asked})
 
 
 @asynccontextmanager

@@ -24,6 +24,7 @@ from llmservice.kube.errors import Unavailable
 NAMESPACE: Final = "bench-placement"
 SECONDS: Final = 3600.0
 """Patience, not a goal: on a machine that does other things as well it takes long."""
+LEASE_SECONDS: Final = 120.0
 POLL_SECONDS: Final = 5.0
 """The judge lists everything; looking more often would take the processor from what it judges."""
 
@@ -37,7 +38,8 @@ async def measure(figures: Figures) -> None:
             world = World(client, NAMESPACE, "bench")
             await world.build()
             fleet = json.dumps(world.fleet())
-            async with operator_process(kubeconfig, Path(folder), NAMESPACE, 300.0, fleet) as operator:
+            process = operator_process(kubeconfig, Path(folder), NAMESPACE, 300.0, fleet, LEASE_SECONDS)
+            async with process as operator:
                 await until(operator.leads, "the operator leads")
                 await watch(world, figures, operator)
 
@@ -50,6 +52,7 @@ async def watch(world: World, figures: Figures, operator: OperatorProcess) -> No
 
     async def said() -> bool:
         nonlocal last, decided
+        operator.processor_seconds()  # raises where it has ended: nothing more would be told
         try:
             last = await judge(world)
         except Unavailable:  # an API server without a processor is looked at again

@@ -11,6 +11,7 @@ from typing import Final
 
 from cluster.simulated import manifest as simulated_node
 from llmservice.kube import resources
+from llmservice.kube.errors import Unavailable
 from llmservice.kube.real import RealKube
 from llmservice.kube.resources import Manifest
 
@@ -19,6 +20,9 @@ ZONE: Final = "topology.kubernetes.io/zone"
 POOL_LABEL: Final = "example.com/placement-pool"
 DRIVER: Final = "gpu.nvidia.com"
 GPUS: Final = 8
+AT_ONCE: Final = 8
+"""Services applied side by side."""
+TRIES: Final = 20
 
 
 @dataclass(frozen=True)
@@ -106,10 +110,24 @@ class World:
                 await self.client.apply(self._device_class(pool), field_manager=USER)
 
     async def apply_services(self) -> None:
-        """All at once."""
-        await asyncio.gather(
-            *(self.client.apply(self._service(n, shape), field_manager=USER) for n, shape in enumerate(self.shapes))
-        )
+        """All of them, as fast as the API server takes them."""
+        turn = asyncio.Semaphore(AT_ONCE)
+
+        async def one(number: int, shape: Shape) -> None:
+            async with turn:
+                await self._apply(self._service(number, shape))
+
+        await asyncio.gather(*(one(number, shape) for number, shape in enumerate(self.shapes)))
+
+    async def _apply(self, manifest: Manifest) -> None:
+        """Applied again where no answer came in time: the API server may be short of processor."""
+        for _ in range(TRIES - 1):
+            try:
+                await self.client.apply(manifest, field_manager=USER)
+            except Unavailable:
+                continue
+            return
+        await self.client.apply(manifest, field_manager=USER)
 
     async def tear_down(self) -> None:
         """Everything that no namespace takes along."""

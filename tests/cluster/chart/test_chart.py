@@ -25,7 +25,7 @@ SWITCHES = {
     "serviceMonitor.enabled": ("true", "false"),
     "podDisruptionBudget.enabled": ("true", "false"),
     "scope.namespaces": ("null", "{a,b}"),
-    "nodes.prePullImages": ("true", "false"),
+    "nodes.prePullImages": ("true", "{vllm}", "false"),
     "fleet.weightsCache.hostPath": ("null", "/var/cache/llmservice"),
 }
 
@@ -65,6 +65,15 @@ def test_every_pair_of_switches_renders_valid_objects(render: Render, values: tu
     for manifest in manifests:
         if not manifest["apiVersion"].startswith(FOREIGN_GROUPS):
             kubernetes_validate.validate(manifest, "1.34", strict=True)
+
+
+@pytest.mark.parametrize(("given", "pulled"), [("true", 2), ("{torch}", 1), ("{torch,vllm}", 1), ("{tensorrtllm}", 1)])
+def test_images_of_the_named_backends_are_pulled_once_each(render: Render, given: str, pulled: int) -> None:
+    """By default the torch engine's image is vLLM's."""
+    (nodes,) = (one for one in render(f"nodes.prePullImages={given}") if one["kind"] == "DaemonSet")
+    images = [one["image"] for one in nodes["spec"]["template"]["spec"]["initContainers"]]
+    assert len(images) == len(set(images)) == pulled
+    assert any("trtllm" in image for image in images) == (given in {"true", "{tensorrtllm}"})
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,11 @@ class Settings:
         """The address of containerd's API."""
         return self.state / "containerd.sock"
 
+    @property
+    def weights(self) -> Path:
+        """The node's cache of weights from hubs and buckets."""
+        return self.state / "weights"
+
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
     """Read the settings; raises ClusterError for a value that cannot work."""

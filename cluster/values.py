@@ -19,8 +19,10 @@ def write(settings: Settings) -> Path:
         "image": {"repository": operator, "tag": tag, "pullPolicy": "IfNotPresent"},
         # A new image under the same tag must still roll the operator.
         "podAnnotations": {images.KEY_LABEL: images.build_key("operator")},
+        "nodes": {"prePullImages": ["torch"]},
         "fleet": {
             "endpointDrain": "3s",
+            "weightsCache": {"hostPath": str(settings.weights), "sizeLimit": "2Gi"},
             "images": {"torch": {"image": images.IMAGES["triton-cpu"].tag, "tritonVersion": "2.51.0"}},
             "pools": {
                 "cpu": {

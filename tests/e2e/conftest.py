@@ -9,10 +9,10 @@ import pytest
 from cluster import testing
 from cluster.lifecycle import Tier
 from tests.cluster_fixtures import kubectl, namespace
-from tests.e2e.models import smollm2
+from tests.e2e.models import smollm2, smollm2_files
 from tests.sharing import CLUSTER, CLUSTER_FOLDERS, scope_of
 
-__all__ = ["kubeconfig", "kubectl", "namespace", "smollm2"]
+__all__ = ["kubeconfig", "kubectl", "namespace", "smollm2", "smollm2_files"]
 
 
 @pytest.fixture(scope="session")

@@ -28,9 +28,10 @@ def safetensors(size: int, seed: int = 1) -> bytes:
     return struct.pack("<Q", len(text)) + text + random.Random(seed).randbytes(size // 2 * 2)
 
 
-def small_model(shards: int = 2, shard_bytes: int = 300_000) -> dict[str, bytes]:
-    """Files by name, and some that no engine reads."""
-    weights = {f"model-{n}-of-{shards}.safetensors": safetensors(shard_bytes, n) for n in range(1, shards + 1)}
+def small_model(shards: int = 2, shard_bytes: int = 300_000, seed: int = 0) -> dict[str, bytes]:
+    """Files by name; another seed is another model."""
+    names = [f"model-{n}-of-{shards}.safetensors" for n in range(1, shards + 1)]
+    weights = {name: safetensors(shard_bytes, seed + n) for n, name in enumerate(names, 1)}
     return {
         "config.json": json.dumps(CONFIG).encode(),
         "tokenizer.json": b'{"version": "1.0"}',

@@ -12,6 +12,7 @@ import pytest
 from cluster import contexts
 from cluster.settings import Settings, from_environment
 from tests.e2e.main_job.describing import describe
+from tests.e2e.main_job.hub_pod import HUB_LABEL, HubPod, certificate, gguf_folder
 from tests.e2e.main_job.kube import ROOT, Kube, Service
 from tests.e2e.main_job.operator_release import OperatorRelease
 from tests.e2e.main_job.watching import Watch, watching
@@ -62,6 +63,7 @@ def _remove_spaces(kube: Kube) -> None:
     spaces = [space["metadata"]["name"] for space in kube.list("namespaces", "default", LABEL)]
     for space in spaces:
         kube("-n", space, "delete", "llm", "--all", "--wait=false")
+        kube("-n", space, "delete", "pods", "-l", HUB_LABEL, "--wait=false")
     for space in spaces:
         kube("-n", space, "wait", "--for=delete", "pods", "--all", "--timeout=60s")
     kube("delete", "namespaces", "-l", LABEL, "--ignore-not-found", "--timeout=200s")
@@ -90,6 +92,16 @@ def smollm2(kube: Kube, new_space: NewSpace) -> Started:
 def dynamic(kube: Kube, new_space: NewSpace) -> Started:
     """`examples/smollm2-dynamic.yaml`, serving."""
     return _start(kube, new_space("dynamic"), "smollm2-dynamic")
+
+
+@pytest.fixture(scope="session")
+def hub(kube: Kube, new_space: NewSpace, smollm2_files: Path, tmp_path_factory: pytest.TempPathFactory) -> HubPod:
+    """A pod with hubs, each with one model."""
+    pod = HubPod(kube, new_space("hub"))
+    folder = tmp_path_factory.mktemp("hub")
+    certificate(folder, pod.host)
+    pod.start(smollm2_files, gguf_folder(), folder)
+    return pod
 
 
 def _start(kube: Kube, namespace: str, name: str) -> Started:

@@ -48,10 +48,10 @@ def settings() -> Settings:
 async def own_cluster() -> AsyncIterator[tuple[Path, RealKube]]:
     """The kubeconfig and a client of a fresh cluster with the CRD in it; torn down at the end.
 
-    One benchmark has it at a time; another waits, and says so.
+    One benchmark has the cluster of a name at a time; another waits, and says so.
     """
     chosen = settings()
-    with held(chosen.cache / "locks" / f"{NAME}-benchmark.lock", "the benchmarks' cluster"):
+    with held(chosen.cache / "locks" / f"{chosen.name}-benchmark.lock", "the benchmarks' cluster"):
         await asyncio.to_thread(lifecycle.down, chosen)
         try:
             await asyncio.to_thread(lifecycle.up, chosen, Tier.API)

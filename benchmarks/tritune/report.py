@@ -144,11 +144,19 @@ def _faults(results: Results) -> str:
     rows = []
     for variant in variants:
         cells = Picked(results, "W8", variant)
-        worst = [
-            int(max(cells(name), default=0)) for name in ("scale_downs", "reloads", "windows_to_recover", "dropped")
-        ]
+        names = ("scale_downs", "reloads", "windows_to_recover", "unavoidable", "dropped")
+        worst = [int(max(cells(name), default=0)) for name in names]
         rows.append((variant, cells.seeds, *worst, f"{min(cells('met')):.4g}"))
-    columns = ("fault, kind", "seeds", "scale-downs", "reloads", "windows to recover", "dropped", "met %")
+    columns = (
+        "fault, kind",
+        "seeds",
+        "scale-downs",
+        "reloads",
+        "windows to recover",
+        "beyond any's help",
+        "dropped",
+        "met %",
+    )
     return "## W8: faults; the worst seed\n\n" + table(columns, rows)
 
 

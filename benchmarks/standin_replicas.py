@@ -8,6 +8,7 @@ as it wants them. At rest the page never changes; under load every figure of the
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import time
 from collections.abc import AsyncIterator
@@ -17,15 +18,19 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import grpc  # type: ignore[import-untyped]
+import numpy as np
 from aiohttp import web
 from tritonclient.grpc import service_pb2, service_pb2_grpc  # type: ignore[import-untyped]
+from tritonclient.utils import serialize_byte_tensor  # type: ignore[import-untyped]
 
 from llmservice.kube import resources
 from llmservice.kube.errors import KubeError
 from llmservice.kube.real import RealKube
 from llmservice.kube.resources import Manifest
+from llmservice.repository.engine_config import CONTROL_TENSOR
 from llmservice.repository.gate_config import GATE_INSTANCES
 from llmservice.repository.render import Repository
+from llmservice.triton.live import SLOTS
 from llmservice.workload.names import GRPC_PORT, INSTANCE_LABEL, METRICS_PORT, REVISION_LABEL, revision_name
 
 KUBELET: Final = "benchmark-kubelet"
@@ -92,6 +97,17 @@ class Replicas(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[m
         if config is None:
             await context.abort(grpc.StatusCode.NOT_FOUND, f"Request for unknown model: '{request.name}' is not found")
         return service_pb2.ModelConfigResponse(config=config)
+
+    async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802 - Triton's name
+        """Triton's `ModelInfer` of an engine, which answers its control requests: the slots that it was rendered with."""
+        config = self._configs.get(request.model_name)
+        if config is None:
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"Request for unknown model: '{request.model_name}'")
+        slots = {"slots": {"standin": int(config.parameters[SLOTS].string_value)}}
+        answer = service_pb2.ModelInferResponse(model_name=request.model_name)
+        answer.outputs.add(name=CONTROL_TENSOR, datatype="BYTES", shape=[1])
+        answer.raw_output_contents.append(serialize_byte_tensor(np.array([json.dumps(slots).encode()])).item())
+        return answer
 
     async def _metrics(self, request: web.Request) -> web.Response:
         assert request.transport is not None

@@ -93,16 +93,17 @@ class Replicas(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[m
 
     async def ModelConfig(self, request: Any, context: Any) -> Any:  # noqa: N802 - Triton's name
         """Triton's `ModelConfig`: what the repository of the pod says."""
-        config = self._configs.get(request.name)
-        if config is None:
-            await context.abort(grpc.StatusCode.NOT_FOUND, f"Request for unknown model: '{request.name}' is not found")
+        config = await self._config(request.name, context)
         return service_pb2.ModelConfigResponse(config=config)
 
+    async def _config(self, name: str, context: Any) -> Any:
+        if name not in self._configs:
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"Request for unknown model: '{name}' is not found")
+        return self._configs[name]
+
     async def ModelInfer(self, request: Any, context: Any) -> Any:  # noqa: N802 - Triton's name
-        """Triton's `ModelInfer` of an engine, which answers its control requests: the slots that it was rendered with."""
-        config = self._configs.get(request.model_name)
-        if config is None:
-            await context.abort(grpc.StatusCode.NOT_FOUND, f"Request for unknown model: '{request.model_name}'")
+        """Triton's `ModelInfer` of an engine, which answers control requests: the slots that it was rendered with."""
+        config = await self._config(request.model_name, context)
         slots = {"slots": {"standin": int(config.parameters[SLOTS].string_value)}}
         answer = service_pb2.ModelInferResponse(model_name=request.model_name)
         answer.outputs.add(name=CONTROL_TENSOR, datatype="BYTES", shape=[1])

@@ -101,12 +101,10 @@ class Services:
 
     async def versions(self) -> dict[str, str]:
         """The stored version of every service and of what belongs to it: whoever writes to one changes it."""
-        kinds = [resources.LLM_SERVICE, resources.SECRET, *(kind for kind in READ_KINDS if kind.group != _FOREIGN)]
+        children = [kind for kind in READ_KINDS if await self.client.served(kind)]
+        kinds = [resources.LLM_SERVICE, resources.SECRET, *children]
         listed = await asyncio.gather(*(self.client.list(kind, self.namespace) for kind in kinds))
         return dict(_versions(item for items in listed for item in items))
-
-
-_FOREIGN: Final = resources.POD_MONITOR.group
 
 
 def _says(service: Manifest, kind: str, reason: str) -> bool:

@@ -90,7 +90,8 @@ def load_runner(
         if library is None:
             model = CausalLM(config, weights, max_length)
         else:
-            model = NativeDecoder(library, config, weights, max_length, options.threads or processor_count())
+            threads = options.threads or processor_count()
+            model = NativeDecoder(library, config, weights, max_length, threads, options.block_size)
         del weights
         kv_dtype = choose_kv_dtype(options.kv_dtype, dtype)
         num_blocks = number_of_blocks(options, config, max_length, kv_dtype, device)

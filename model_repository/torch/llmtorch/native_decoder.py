@@ -53,10 +53,10 @@ def suits(config: ModelConfig) -> bool:
 
 
 class NativeDecoder:
-    """A decoder of the Llama family on a CPU. Consumes `weights`, in bfloat16 or float32.
+    """A decoder of the Llama family on a CPU. Consumes `weights`, in bfloat16 or float32, and lays them out at once.
 
-    Raises `KeyError` with the name of a tensor that they lack, `MemoryError` when they do not fit. `attach` gives it
-    its cache.
+    So what is left of the memory when this is made is what its cache, which `attach` gives it, may take. Raises
+    `KeyError` with the name of a tensor that they lack, `MemoryError` when they do not fit.
     """
 
     def __init__(
@@ -66,13 +66,13 @@ class NativeDecoder:
         weights: Weights,
         max_length: int,
         threads: int,
+        block_size: int,
     ) -> None:
         self.config = config
         self._library = library
         self._kept: list[Tensor] = []
-        self._threads = threads
         self.embedding = weights["model.embed_tokens.weight"].contiguous()
-        self._head = self.embedding if config.tied_embeddings else weights.pop("lm_head.weight")
+        head = self.embedding if config.tied_embeddings else weights.pop("lm_head.weight")
         angles = torch.outer(torch.arange(max_length).float(), rotary_frequencies(config))
         self._shape = _Shape(
             dtype=self.embedding.dtype.itemsize,
@@ -83,6 +83,7 @@ class NativeDecoder:
             heads=config.num_heads,
             kv_heads=config.num_kv_heads,
             head_dim=config.head_dim,
+            block_size=block_size,
             max_length=max_length,
             epsilon=config.norm_epsilon,
             embedding=self.embedding.data_ptr(),
@@ -90,32 +91,37 @@ class NativeDecoder:
             sin=self._keep(angles.sin()),
             norm=self._keep(weights["model.norm.weight"]),
         )
-        self._model: int | None = None
-        self._weights = weights
         library.llm_begin.restype = _pointer
-
-    def attach(self, cache: KVCache) -> None:
-        """Lays out the weights and takes the cache, whose tensors it writes and reads from then on."""
-        self._shape.block_size = cache.block_size
-        self._cache = cache
-        model = self._library.llm_begin(ctypes.byref(self._shape), self._threads)
+        model = library.llm_begin(ctypes.byref(self._shape), threads)
         if model is None:
             raise MemoryError("no memory is left for the model's buffers")
-        self._model = model
-        self._end = weakref.finalize(self, self._library.llm_end, _pointer(model))
-        for index in range(self.config.num_layers):
-            self._layer(index)
-        head = self._head
-        del self._head
-        self._pack(4, 0, head, _strips(np.arange(self.config.vocab_size)))
-        self._weights.clear()
+        self._model: int = model
+        self._end = weakref.finalize(self, library.llm_end, _pointer(model))
+        self._vectors = [self._layer(index, weights) for index in range(config.num_layers)]
+        self._pack(4, 0, head, _strips(np.arange(config.vocab_size)))
+        weights.clear()
+
+    def attach(self, cache: KVCache) -> None:
+        """Takes the cache, whose tensors it writes and reads from then on."""
+        self._cache = cache
+        for index, vectors in enumerate(self._vectors):
+            numbers, scales = cache.layers[index].tensors()
+            self._library.llm_layer(
+                _pointer(self._model),
+                index,
+                (_pointer * len(vectors))(*vectors),
+                _pointer(numbers.data_ptr()),
+                _pointer(None if scales is None else scales.data_ptr()),
+                self.config.windows[index] or 0,
+            )
 
     def close(self) -> None:
         """Ends its threads and gives its memory back."""
         self._end()
 
-    def _layer(self, index: int) -> None:
-        config, weights = self.config, self._weights
+    def _layer(self, index: int, weights: Weights) -> tuple[int | None, ...]:
+        """Lays out the matrices of a layer; the addresses of its vectors."""
+        config = self.config
         prefix = f"model.layers.{index}"
         names = [f"{prefix}.self_attn.{part}_proj" for part in "qkv"]
         heads = config.num_heads + 2 * config.num_kv_heads
@@ -128,22 +134,13 @@ class NativeDecoder:
         up = np.where(gate < 0, -1, gate + config.intermediate_size)
         self._pack(2, index, gate_up, np.concatenate([gate, up], axis=1).reshape(-1))
         self._pack(3, index, weights.pop(f"{prefix}.mlp.down_proj.weight"), _strips(np.arange(config.hidden_size)))
-        vectors = (
+        return (
             self._keep(weights[f"{prefix}.input_layernorm.weight"]),
             self._keep(weights[f"{prefix}.post_attention_layernorm.weight"]),
             self._keep(torch.cat([weights.pop(f"{name}.bias") for name in names])) if config.qkv_bias else None,
             self._keep(weights.pop(f"{prefix}.self_attn.o_proj.bias"), STRIP) if config.output_bias else None,
             self._keep(weights[f"{prefix}.self_attn.q_norm.weight"]) if config.qk_norm else None,
             self._keep(weights[f"{prefix}.self_attn.k_norm.weight"]) if config.qk_norm else None,
-        )
-        numbers, scales = self._cache.layers[index].tensors()
-        self._library.llm_layer(
-            _pointer(self._model),
-            index,
-            (_pointer * len(vectors))(*vectors),
-            _pointer(numbers.data_ptr()),
-            _pointer(None if scales is None else scales.data_ptr()),
-            config.windows[index] or 0,
         )
 
     def _pack(self, kind: int, layer: int, weight: Tensor, columns: Ints) -> None:

@@ -14,11 +14,18 @@ from llmservice.api.status import LLMServiceStatus
 from llmservice.cli.explain import story
 from llmservice.kube import resources
 from llmservice.kube.errors import Unavailable
+from llmservice.tuning import knob_moves
 from llmservice.tuning.measured import UnderWay
 from tests.unit.reconcile.small_cluster import KEY
 from tests.unit.reconcile.tried_cluster import FAST, PODS, SLOW, SPEC, Death, TriedCluster
 
 pytestmark = pytest.mark.unit
+
+
+@pytest.fixture(autouse=True)
+def misses_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A canary begins within a few windows; before half an hour of forecasts has come due a tuner moves no delay."""
+    monkeypatch.setattr(knob_moves, "is_learnt", lambda _: True)
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from llmtorch import native_library
+from llmtorch import kv_cache, loader, native_library
 from llmtorch.config import ModelConfig
 from llmtorch.loader import load_runner
-from llmtorch.native_decoder import StepBuffers, suits
+from llmtorch.native_decoder import NativeDecoder, StepBuffers, suits
 from llmtorch.native_library import builds_for
 from llmtorch.options import EngineOptions, OptionError
 from llmtorch.runner import NativeRunner, Runner
@@ -72,6 +72,27 @@ def steps(runner: Runner, cuts: Sequence[Sequence[int]]) -> list[list[Tensor]]:
 
 def test_this_processor_has_kernels(tiny_llama: Path) -> None:
     assert isinstance(runner(tiny_llama, "auto"), NativeRunner)
+
+
+def test_the_cache_gets_what_is_left_once_the_weights_are_laid_out(
+    tiny_llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    pack, count = NativeDecoder._pack, kv_cache.number_of_blocks
+
+    def packed(*arguments: Any) -> None:
+        order.append("weights")
+        pack(*arguments)
+
+    def counted(*arguments: Any) -> int:
+        order.append("cache")
+        return count(*arguments)
+
+    monkeypatch.setattr(NativeDecoder, "_pack", packed)
+    monkeypatch.setattr(loader, "number_of_blocks", counted)
+    runner(tiny_llama, "native")
+    assert len(order) > 1
+    assert order.index("cache") == len(order) - 1
 
 
 @pytest.mark.parametrize("kv_dtype", ["Auto", "fp8_e4m3"])

@@ -14,8 +14,15 @@ from cluster.settings import from_environment
 
 Kubectl = Callable[..., str]
 
-ESTABLISHED = '--for=jsonpath={.status.conditions[?(@.type=="Established")].status}=True'
-"""`kubectl wait`'s own `--for=condition` fails on a CRD so new that it has no conditions yet."""
+
+def wait_established(kubectl: Callable[..., object], name: str, kind: str) -> None:
+    """Returns once the API server serves the CRD `name`.
+
+    In two steps: `kubectl wait` ends with an error where it looks for a condition in a CRD so new that it has none, and
+    the first that it gets comes with its accepted names.
+    """
+    for path in (f"acceptedNames.kind}}={kind}", 'conditions[?(@.type=="Established")].status}=True'):
+        kubectl("wait", f"--for=jsonpath={{.status.{path}", f"crd/{name}", "--timeout=60s")
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from kubernetes import client, config
 
 from cluster.settings import from_environment
 from llmservice.api.service import GROUP, PLURAL, VERSION
-from tests.cluster_fixtures import ESTABLISHED
+from tests.cluster_fixtures import wait_established
 from tests.rule_cases import manifest
 
 ROOT: Final = Path(__file__).parents[3]
@@ -61,7 +61,7 @@ def kubectl() -> Iterator[Kubectl]:
     kubectl = Kubectl(settings.bin / "kubectl", settings.kubeconfig, f"api-tests-{uuid4().hex[:8]}")
     found = kubectl("get", "crd", "llmservices.triton-llm.dev").returncode == 0
     kubectl.must("apply", "--server-side", "--force-conflicts", "-f", str(ROOT / "crds"))
-    kubectl.must("wait", ESTABLISHED, "crd/llmservices.triton-llm.dev", "--timeout=60s")
+    wait_established(kubectl.must, "llmservices.triton-llm.dev", "LLMService")
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": kubectl.namespace}}
     kubectl.must("apply", "-f", "-", document=namespace)
     yield kubectl

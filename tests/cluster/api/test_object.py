@@ -31,7 +31,7 @@ from llmservice.api.status import (
     StartupPhase,
 )
 from tests.cluster.api.conftest import Kubectl
-from tests.cluster_fixtures import ESTABLISHED
+from tests.cluster_fixtures import wait_established
 from tests.rule_cases import manifest
 
 pytestmark = pytest.mark.cluster
@@ -84,7 +84,7 @@ class Twin:
         definition["spec"]["group"] = self.group
         del definition["spec"]["names"]["shortNames"], definition["spec"]["names"]["categories"]
         self.kubectl.must("create", "-f", "-", document=definition)
-        self.kubectl.must("wait", ESTABLISHED, f"crd/{self.resource}", "--timeout=60s")
+        wait_established(self.kubectl.must, self.resource, definition["spec"]["names"]["kind"])
 
     def read(self) -> dict[str, Any]:
         document: dict[str, Any] = json.loads(self.kubectl.must("get", self.resource, self.name, "-o", "json"))

@@ -12,7 +12,7 @@ import pytest
 from cluster.settings import from_environment
 from llmservice.capacity.admission import NAME, capacity_binding, capacity_policy
 from tests.cluster.api.conftest import DEADLINE_S, ROOT, Kubectl
-from tests.cluster_fixtures import ESTABLISHED
+from tests.cluster_fixtures import wait_established
 
 CRD: Final = "crds/llmservices.yaml"
 
@@ -37,7 +37,7 @@ def refusing() -> Iterator[Kubectl]:
     kubectl = Kubectl(settings.bin / "kubectl", settings.kubeconfig, f"capacity-tests-{uuid4().hex[:8]}")
     found = kubectl("get", "crd", "llmservices.triton-llm.dev").returncode == 0
     kubectl.must("apply", "--server-side", "--force-conflicts", "-f", str(ROOT / CRD))
-    kubectl.must("wait", ESTABLISHED, "crd/llmservices.triton-llm.dev", "--timeout=60s")
+    wait_established(kubectl.must, "llmservices.triton-llm.dev", "LLMService")
     kubectl.must("create", "namespace", kubectl.namespace)
     named = f"{NAME}.{kubectl.namespace}"
     policy, binding = capacity_policy(), capacity_binding()

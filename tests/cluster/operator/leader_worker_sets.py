@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-from tests.cluster_fixtures import ESTABLISHED, Kubectl
+from tests.cluster_fixtures import Kubectl, wait_established
 
 NAME: Final = "leaderworkersets.leaderworkerset.x-k8s.io"
 _INTEGER: Final = {"type": "integer", "format": "int32"}
@@ -70,7 +70,7 @@ CRD: Final[dict[str, Any]] = {
 def install(kubectl: Kubectl) -> None:
     """The CRD, served."""
     kubectl("apply", "--server-side", "-f", "-", text=json.dumps(CRD))
-    kubectl("wait", ESTABLISHED, f"crd/{NAME}", "--timeout=60s")
+    wait_established(kubectl, NAME, "LeaderWorkerSet")
 
 
 def uninstall(kubectl: Kubectl) -> None:

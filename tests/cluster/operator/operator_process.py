@@ -33,6 +33,7 @@ sys.exit(run(OperatorSettings(
     kubeconfig=Path(kubeconfig),
 )))
 """
+STILL_SECONDS = 3.0
 FLEET = "pools: {cpu: {nodeSelector: {no-node: has-this}}}"
 """No pod is ever scheduled, whether the cluster has nodes or not: a test says itself what becomes of it."""
 
@@ -101,6 +102,18 @@ class OperatorProcess:
             for resource, verb, count in _WRITES.findall(self.page("/metrics"))
             if verb in {"apply", "create", "replace", "delete"} and resource != "leases"
         )
+
+    def writes_at_rest(self) -> int:
+        """`writes` once they stand still: the Event of a transition is written after the status that tells it."""
+        seen = [(self.writes(), time.monotonic())]
+
+        def still() -> bool:
+            if (now := self.writes()) != seen[-1][0]:
+                seen.append((now, time.monotonic()))
+            return time.monotonic() - seen[-1][1] > STILL_SECONDS
+
+        eventually(still, f"nothing is written for {STILL_SECONDS:.0f} s")
+        return seen[-1][0]
 
     def log(self) -> list[dict[str, Any]]:
         """Its log, line by line; every line must be JSON."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 from pathlib import Path
 
 
@@ -18,3 +20,13 @@ def host_memory(meminfo: Path = Path("/proc/meminfo"), cgroup: Path = Path("/sys
         total = min(total, int(text))
         free = min(free, int(text) - used + int(stat.get("inactive_file", 0)))
     return max(0, free), total
+
+
+def give_back_freed_memory() -> None:
+    """Gives what this process has freed back to the system, where its C library keeps it (glibc's `malloc_trim`).
+
+    Loading weights frees buffers of many sizes between others that stay: of SmolLM2 up to 180 MiB stayed with the
+    process, and whether they did changed from start to start.
+    """
+    with contextlib.suppress(AttributeError):  # other C libraries have no such call
+        ctypes.CDLL(None).malloc_trim(0)

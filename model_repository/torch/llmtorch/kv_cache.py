@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from llmserving.host_memory import host_memory
+from llmserving.host_memory import give_back_freed_memory, host_memory
 from llmtorch.config import ModelConfig
 from llmtorch.float8 import FP8, SCALE_DTYPE, narrow, widen
 from llmtorch.options import EngineOptions, OptionError
@@ -137,5 +137,6 @@ def free_memory(memory_percent: int, device: torch.device) -> int:
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info(device)
     else:
+        give_back_freed_memory()
         free, total = host_memory()
     return max(0, free - total * (100 - memory_percent) // 100)

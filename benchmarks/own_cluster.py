@@ -32,8 +32,8 @@ OVERRIDES: Final = {
     "LLMSERVICE_BENCH_CLUSTER_POD_CIDR": "LLMSERVICE_CLUSTER_POD_CIDR",
     "LLMSERVICE_BENCH_CLUSTER_SERVICE_CIDR": "LLMSERVICE_CLUSTER_SERVICE_CIDR",
 }
-"""Variables for two benchmarks at once on one host. Those of the user's own cluster are not taken: a benchmark tears down
-what has its cluster's name."""
+"""Variables for two benchmarks at once on one host. Those of the user's own cluster are not taken: a benchmark tears
+down what has its cluster's name."""
 _TAKEN_FROM_USER: Final = ("LLMSERVICE_CACHE", "HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
 
 

@@ -29,7 +29,7 @@ GUARDS: Final[Mapping[str, Mapping[str, object]]] = {
     "margin of forecasts": {"forecast.FIRST_MARGIN": 1.0, "forecast.MOST_MARGIN": 1.0},
     "trend": {"forecast.STEEPEST": 0.0},
     "panic": {"propose.PANIC": 1e9, "propose.PANIC_QUEUE": 1e9},
-    "headroom": {"tail.LEAST_SHARE": 1.0, "tail.MOST_SHARE": 1.0, "replicas.SPARE": 0.0, "propose.SPARE": 0.0},
+    "headroom": {"tail.LEAST_SHARE": 1.0, "replicas.SPARE": 0.0, "propose.SPARE": 0.0},
     "veto when saturated": {"decide.SATURATED_KV": 1e9, "decide.SATURATED_WAITING": 1e9},
     "bursts felt": {"bursts_felt.KEPT_FOR": 0.0},
     "limit of steps": {"replicas.STEP_UP": 1e9, "replicas.PANIC_STEP": 1e9, "replicas.STEP_DOWN": 1.0},

@@ -49,6 +49,7 @@ async def it_completes_several_prompts_too(served: Served) -> None:
     async with served.client() as client:
         plain = await client.completions.create(model=MODEL, prompt=prompts, temperature=0, max_tokens=8)
         adapted = await client.completions.create(model=ADAPTER, prompt=prompts, temperature=0, max_tokens=8)
+    assert len(adapted.choices) == len(prompts)
     for one, other in zip(plain.choices, adapted.choices, strict=True):
         assert one.text != other.text
 

@@ -102,8 +102,8 @@ class Parallelism(ApiModel):
         Field(
             ge=1,
             le=16,
-            description="Nodes that one replica runs on, a pod on each. Above 1: backend vllm with driver Native, and "
-            "LeaderWorkerSet in the cluster.",
+            description="Pods of one replica, commonly each on a node of its own. Above 1: backend vllm with driver "
+            "Native, and LeaderWorkerSet in the cluster.",
         ),
     ] = 1
 

@@ -205,7 +205,8 @@ class LLMService(ApiModel):
         ),
         Rule(
             code="own-adapter-served-name",
-            expression="!has(self.spec.engine.vllm) || !has(self.spec.engine.vllm.adapters) "
+            expression="self.spec.engine.driver != 'Native' || !self.spec.service.openAI.enabled "
+            "|| !has(self.spec.engine.vllm) || !has(self.spec.engine.vllm.adapters) "
             f"|| self.spec.engine.vllm.adapters.all(a, !(a.name in {_SERVED_NAMES}))",
             message='"to the OpenAI API an adapter is a model too, and %s names the model already: rename the adapter, '
             'or the model by servedNames"'

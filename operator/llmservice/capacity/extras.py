@@ -24,13 +24,14 @@ class Extras:
     """`adapter_slots` adapters of `adapter_rank` each are in one step at most; 0 for none.
 
     `method` is who proposes, None for nobody, and `draft` a proposing model that stands by itself; None where its shape
-    is not known or it has none.
+    is not known or it has none. `draft_repo` is the repository that was named for its shape.
     """
 
     adapter_slots: int = 0
     adapter_rank: int = 0
     method: SpeculativeMethod | None = None
     draft: Model | None = None
+    draft_repo: str | None = None
 
     @property
     def is_counted(self) -> bool:
@@ -50,13 +51,13 @@ def extras_of(service: LLMService, triton_version: str) -> Extras:
     method = asked.method if asked and asked.method not in _MODEL_LESS else None
     draft = find_repository(asked.repo) if asked and asked.repo else None
     if not options.adapters:
-        return Extras(method=method, draft=draft)
+        return Extras(method=method, draft=draft, draft_repo=asked.repo if asked else None)
     try:
         ranks = stock_vllm(triton_version).lora_ranks
     except UnknownTritonVersionError:
         ranks = ()
     rank = next((rank for rank in ranks if rank >= options.max_adapter_rank), options.max_adapter_rank)
-    return Extras(options.max_active_adapters, rank, method, draft)
+    return Extras(options.max_active_adapters, rank, method, draft, asked.repo if asked else None)
 
 
 def adapter_numbers(model: Model, tensor: int, layers: int) -> int:
@@ -90,21 +91,17 @@ def _linear_layers(model: Model, tensor: int) -> Iterator[tuple[int, int]]:
     yield count * width // tensor, count * hidden
 
 
-def draft_parameters(model: Model, extras: Extras, tensor: int) -> int:
-    """Parameters of the proposing model on one of `tensor` accelerators; 0 without one, or where it is not known.
+def head_parameters(model: Model, method: SpeculativeMethod | None, tensor: int) -> int:
+    """Parameters of the head that proposes, on one of `tensor` accelerators; 0 without one.
 
     An Eagle head is one layer of the model's own shape behind a layer that joins its input with the features of the
     model (Li et al., "EAGLE", 2024, section 3 and table of parameters); embeddings and output layer are the model's.
     Eagle 3 joins features of three layers, its attention sees two inputs, and its output layer is its own.
     """
-    if extras.draft is not None:
-        linear, plain = extras.draft.layer_parameters(tensor)
-        ends = extras.draft.embedding_parameters // tensor + extras.draft.hidden
-        return extras.draft.layers * (linear + plain) + ends
-    if extras.method not in (SpeculativeMethod.EAGLE, SpeculativeMethod.EAGLE3):
+    if method not in (SpeculativeMethod.EAGLE, SpeculativeMethod.EAGLE3):
         return 0
     linear, plain = model.layer_parameters(tensor, dense=True)
-    if extras.method is SpeculativeMethod.EAGLE:
+    if method is SpeculativeMethod.EAGLE:
         return linear + plain + 2 * model.hidden**2
     second = model.hidden * (model.heads // tensor + 2 * model.kv_heads_per_accelerator(tensor)) * model.head_size
     return linear + plain + 3 * model.hidden**2 + second + EAGLE3_VOCAB * model.hidden // tensor

@@ -94,7 +94,7 @@ def quota_problem(service: LLMService, pool: Pool, accelerators: int) -> tuple[F
 
 def _of_slices(service: LLMService, accelerator: Accelerator) -> Iterator[Finding]:
     split = service.spec.engine.parallelism
-    count = split.tensor * split.pipeline
+    count = split.accelerators
     if accelerator.slice and count > 1:
         yield Finding(
             "plan-mig-split",

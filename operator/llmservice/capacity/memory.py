@@ -5,12 +5,12 @@ A replica's accelerators are alike except for where a pipeline puts the embeddin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from llmservice.api.engine import Backend, Parallelism
 from llmservice.capacity.architecture import Model
-from llmservice.capacity.extras import NO_EXTRAS, Extras, adapter_numbers, draft_kv_numbers, draft_parameters
+from llmservice.capacity.extras import NO_EXTRAS, Extras, adapter_numbers, draft_kv_numbers, head_parameters
 from llmservice.capacity.quantity import GIB
 from llmservice.capacity.quantization import Quantization, bits_per_weight
 
@@ -66,7 +66,7 @@ class Layout:
     @property
     def accelerators(self) -> int:
         """Accelerators of one replica; one for CPU, which is one pool of memory."""
-        return 1 if self.is_cpu else self.parallelism.tensor * self.parallelism.pipeline
+        return 1 if self.is_cpu else self.parallelism.accelerators
 
     @property
     def tensor(self) -> int:
@@ -153,8 +153,11 @@ def adapter_bytes(model: Model, layout: Layout) -> int:
 
 
 def draft_bytes(model: Model, layout: Layout) -> int:
-    """Weights of the proposing model, split as the model is; it has one stage."""
-    return draft_parameters(model, layout.extras, layout.tensor) * layout.dtype_bytes
+    """Weights of the proposing model, split over the accelerators of a layer; it has one stage."""
+    draft = layout.extras.draft
+    if draft is not None:
+        return _weights(draft, replace(layout, quantization=draft.quantization), draft.layers, 1)
+    return head_parameters(model, layout.extras.method, layout.tensor) * layout.dtype_bytes
 
 
 def communication_bytes(tensor: int) -> int:

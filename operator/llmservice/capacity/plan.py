@@ -215,9 +215,9 @@ def _judge(service: LLMService, fleet: FleetDefaults, case: Case, offered: tuple
     )
     have = f"{format_gib(usable)} usable on {place}"
     weights = f"{model.name} needs {format_gib(memory.total_weights_bytes)} for its weights"
-    beside = memory.held_bytes - memory.weights_bytes
+    beside = layout.accelerators * memory.adapter_bytes + layout.tensor * memory.draft_bytes
     if beside:
-        weights += f", {format_gib(layout.accelerators * beside)} for adapters and proposing model"
+        weights += f", {format_gib(beside)} for adapters and proposing model"
     shared = sharing_note(fleet.pools[case.pool].sharing, layout.accelerators)
     said = " ".join([*notes(service, case.accelerator, layout.quantization), *shared, *_not_counted(layout)])
     if case.fits:
@@ -238,9 +238,9 @@ def _not_counted(layout: Layout) -> tuple[str, ...]:
     """What takes memory that nobody knows here."""
     if layout.extras.is_counted:
         return ()
-    return (
-        "The draft model is not counted: write speculative.repo, the repository of the catalogue that has its shape.",
-    )
+    named = layout.extras.draft_repo
+    remedy = f"speculative.repo {named} is not among them" if named else "write one as speculative.repo"
+    return (f"The draft model is not counted: its shape is that of a repository of the catalogue, and {remedy}.",)
 
 
 def _sequences(service: LLMService, case: Case | None, *, is_cpu: bool) -> int:

@@ -6,7 +6,7 @@ import re
 
 from llmservice.api.reasons import Reason
 from llmservice.diagnose.finding import Evidence, Finding
-from llmservice.diagnose.pod import EXIT_SIGKILL, Container
+from llmservice.diagnose.pod import EXIT_SIGKILL, Container, Termination
 from llmservice.diagnose.triton_log import accelerator_memory_failure, model_failure
 from llmservice.diagnose.weights_progress import cause_of, in_words, is_moving
 from llmservice.workload.names import (
@@ -48,12 +48,9 @@ def image_pull_failed(evidence: Evidence) -> Finding | None:
 
 def weights_failed(evidence: Evidence) -> Finding | None:
     """The container that brings the weights ended with an error."""
-    weights = evidence.pod.init(WEIGHTS_CONTAINER)
-    failure = weights.failure if weights else None
-    if weights is None or failure is None:
+    failure = _init_failure(evidence, WEIGHTS_CONTAINER, moves=is_moving(_last_line(evidence.weights_log)))
+    if failure is None:
         return None
-    if weights.running_since and is_moving(_last_line(evidence.weights_log)):
-        return None  # it failed before, and this try brings files
     if failure.reason == "OOMKilled":
         return Finding(Reason.OUT_OF_MEMORY, "bringing the weights ran out of memory: raise spec.template.resources")
     text = failure.message.strip() or cause_of(_last_line(evidence.weights_log)) or f"exit code {failure.exit_code}"
@@ -64,24 +61,21 @@ def weights_failed(evidence: Evidence) -> Finding | None:
 
 def conversion_failed(evidence: Evidence) -> Finding | None:
     """The container that makes what engines read of a GGUF file ended with an error."""
-    convert = evidence.pod.init(CONVERT_CONTAINER)
-    failure = convert.failure if convert else None
+    failure = _init_failure(evidence, CONVERT_CONTAINER)
     if failure is None:
         return None
     if failure.reason == "OOMKilled":
         return Finding(Reason.OUT_OF_MEMORY, "converting the GGUF file ran out of memory: take safetensors files")
-    text = failure.message.strip() or f"exit code {failure.exit_code}"
     return Finding(
         Reason.MODEL_SOURCE_FAILED,
-        f"the GGUF file could not be converted: {text}. Check spec.model.source.huggingFace.file",
+        f"the GGUF file could not be converted: {_in_words(failure)}. Check spec.model.source.huggingFace.file",
     )
 
 
 def lease_failed(evidence: Evidence) -> Finding | None:
     """The container that holds the pod's lease on its weights ended with an error, so the weights do not come."""
-    lease = evidence.pod.init(LEASE_CONTAINER)
-    failure = lease.failure if lease else None
-    if lease is None or failure is None or lease.running_since:
+    failure = _init_failure(evidence, LEASE_CONTAINER)
+    if failure is None:
         return None
     text = _last_line(failure.message) or f"exit code {failure.exit_code}"
     return Finding(Reason.MODEL_SOURCE_FAILED, f"the cache of weights cannot be used: {LEASE_CONTAINER}: {text}")
@@ -89,25 +83,34 @@ def lease_failed(evidence: Evidence) -> Finding | None:
 
 def repository_failed(evidence: Evidence) -> Finding | None:
     """The container that writes the Triton repository ended with an error."""
-    repository = evidence.pod.init(REPOSITORY_CONTAINER)
-    failure = repository.failure if repository else None
+    failure = _init_failure(evidence, REPOSITORY_CONTAINER)
     if failure is None:
         return None
-    text = failure.message.strip() or f"exit code {failure.exit_code}"
     return Finding(
         Reason.CRASH_LOOP,
-        f"the Triton repository could not be written: {text}. Check the operator's image and its version",
+        f"the Triton repository could not be written: {_in_words(failure)}. Check the operator's image and its version",
     )
 
 
 def code_failed(evidence: Evidence) -> Finding | None:
     """The container that takes the code of NVIDIA's models from NVIDIA's image ended with an error."""
-    code = evidence.pod.init(CODE_CONTAINER)
-    failure = code.failure if code else None
+    failure = _init_failure(evidence, CODE_CONTAINER)
     if failure is None:
         return None
-    text = failure.message.strip() or f"exit code {failure.exit_code}"
-    return Finding(Reason.CRASH_LOOP, f"the image has no code for this backend: {text}. Check spec.engine.image")
+    text = f"the image has no code for this backend: {_in_words(failure)}. Check spec.engine.image"
+    return Finding(Reason.CRASH_LOOP, text)
+
+
+def _init_failure(evidence: Evidence, name: str, *, moves: bool = True) -> Termination | None:
+    """How an init container failed last; None where it did not, or where another try runs, and moves."""
+    container = evidence.pod.init(name)
+    if container is None or (container.running_since and moves):
+        return None
+    return container.failure
+
+
+def _in_words(failure: Termination) -> str:
+    return failure.message.strip() or f"exit code {failure.exit_code}"
 
 
 def out_of_memory(evidence: Evidence) -> Finding | None:

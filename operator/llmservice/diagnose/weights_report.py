@@ -24,12 +24,15 @@ class WeightsReport:
 
 
 def weights_report(pod: Pod) -> WeightsReport | None:
-    """The report of a pod's weights step; None where it is not over, failed, or said nothing that can be read."""
+    """The report of a pod's weights steps; None where one is not over, failed, or said nothing that can be read."""
     said = _said(pod, WEIGHTS_CONTAINER)
     if not isinstance(said.get("source"), str):
         return None
-    converted = _said(pod, CONVERT_CONTAINER)
-    said |= {name: converted[name] for name in ("config", "parameters") if name in converted}
+    if pod.init(CONVERT_CONTAINER) is not None:
+        converted = _said(pod, CONVERT_CONTAINER)
+        if not converted:
+            return None  # before it, nobody knows what is in a GGUF file
+        said |= {name: converted[name] for name in ("config", "parameters") if name in converted}
     config = said.get("config")
     return WeightsReport(
         source=said["source"],

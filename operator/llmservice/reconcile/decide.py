@@ -21,7 +21,7 @@ from llmservice.kube import resources
 from llmservice.kube.differs import needs_apply
 from llmservice.kube.resources import Manifest, Resource
 from llmservice.reconcile.intent import Blocked, Intent
-from llmservice.reconcile.world import World
+from llmservice.reconcile.world import KEEPERS, World
 from llmservice.workload.deployment import with_replicas
 from llmservice.workload.names import REVISION_LABEL, WEIGHTS_CONTAINER, revision_name
 
@@ -38,9 +38,6 @@ WRITE_ORDER: Final = (
     resources.LEADER_WORKER_SET,
 )
 """What pods need comes before the pods."""
-
-KEEPERS: Final = frozenset({resources.DEPLOYMENT, resources.LEADER_WORKER_SET})
-"""What keeps a revision's replicas."""
 
 NEVER_CHANGED: Final = frozenset({resources.RESOURCE_CLAIM_TEMPLATE})
 """Kubernetes takes no other spec for them; a kept revision keeps its own, whatever would be rendered today."""

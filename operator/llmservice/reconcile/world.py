@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from llmservice.capacity.quota import Claimant
 from llmservice.diagnose.pod import Pod
@@ -15,6 +15,9 @@ from llmservice.reconcile.work_queue import Key
 
 ChildId = tuple[Resource, str]
 """A child by its resource and name; it lives in the service's namespace."""
+
+KEEPERS: Final = frozenset({resources.DEPLOYMENT, resources.LEADER_WORKER_SET})
+"""What keeps a revision's replicas."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +74,8 @@ class World:
 
     @property
     def keepers(self) -> dict[str, Manifest]:
-        """What keeps the replicas of each revision, by name: Deployments and LeaderWorkerSets."""
-        return {**self.of(resources.DEPLOYMENT), **self.of(resources.LEADER_WORKER_SET)}
+        """What keeps the replicas of each revision, by name."""
+        return {name: manifest for (kind, name), manifest in self.children.items() if kind in KEEPERS}
 
     @property
     def all_pods(self) -> tuple[Pod, ...]:

@@ -112,7 +112,7 @@ def _add_instances(config: Any, engine: EngineSpec, plan: CapacityPlan, count: i
     group = config.instance_group.add(count=count)
     if plan.accelerators_per_replica == 0 or plan.accelerator == "cpu":
         group.kind = ModelInstanceGroup.KIND_CPU
-    elif engine.parallelism.tensor * engine.parallelism.pipeline > 1:
+    elif engine.parallelism.accelerators > 1:
         group.kind = ModelInstanceGroup.KIND_MODEL
     else:
         group.kind = ModelInstanceGroup.KIND_GPU

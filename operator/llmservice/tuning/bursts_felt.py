@@ -44,7 +44,7 @@ def feel(
     memory = memory.model_copy(update={"missed": tuple(at for at in memory.missed if at <= now)})
     supply = signals.knobs.replicas
     load = signals.arrivals.known_or(0.0) / max(1e-9, capacity * supply)
-    settled = signals.replicas.ready == supply and not signals.under_way and steady(signals)
+    settled = not signals.under_way and steady(signals)
     if not settled or load > MOST_LOAD or not any(_missed(signals, one) for one in objectives):
         return memory
     again = bool(memory.missed) and now < memory.missed[-1] + TWICE_WITHIN

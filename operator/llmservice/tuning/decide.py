@@ -103,7 +103,7 @@ def _idle(one: Pass) -> tuple[Decision, State] | None:
     state = one.state.model_copy(update={"guard": guard.model_copy(update={"zero_windows": windows})})
     if windows == 0:
         return None
-    least = max(1, one.settings.bounds.min_replicas)
+    least = max(1, one.settings.bounds.min_replicas, one.state.bursts_felt.floor_at(one.now))
     supply = signals.knobs.replicas
     tried = one.state.trial is not None and one.state.trial.is_canary
     if windows < ZERO_WINDOWS or supply <= least or signals.under_way or tried:
@@ -119,13 +119,16 @@ def _modelled(one: Pass, performance: Performance, frozen: str) -> tuple[Decisio
     if any(way not in OURS for way in one.signals.under_way):
         return _hold(one, proposal, f"Knobs stay: {frozen}.")
     supply = one.signals.knobs.replicas
-    felt = feel(one.state.bursts_felt, one.signals, proposal.feasible, proposal.here.capacity, one.now)
-    one = replace(one, state=one.state.model_copy(update={"bursts_felt": felt}))
+    if one.state.trial is None:  # what a trial misses is the trial's
+        felt = feel(one.state.bursts_felt, one.signals, proposal.feasible, proposal.here.capacity, one.now)
+        one = replace(one, state=one.state.model_copy(update={"bursts_felt": felt}))
+    floor = one.state.bursts_felt.floor_at(one.now)
+    proposal = replace(proposal, need=proposal.need.at_least(floor))
     wanted = _replicas(one, proposal)
     one = replace(one, state=one.state.model_copy(update={"guard": wanted.guard}))
     step = Step()
     if not frozen and one.state.trial is None and steady(one.signals):
-        step = next_step(one.settings, one.state, performance, proposal, one.now, one.lead, one.signals.turn)
+        step = next_step(one.state, performance, proposal, one.now, one.lead, one.signals.turn)
     more = Action(Knob.REPLICAS, supply, wanted.replicas, wanted.reason)
     if wanted.replicas > supply and not _in_place_will_do(one, proposal, step):
         rushed: tuple[Action, ...] = ()
@@ -165,13 +168,12 @@ def _replicas(one: Pass, proposal: Proposal) -> Wanted:
     supply = signals.knobs.replicas
     if signals.replicas_owner:
         return Wanted(supply, one.state.guard, f"{signals.replicas_owner} decides about replicas")
-    need = proposal.need.at_least(one.state.bursts_felt.floor_at(one.now))
     veto = _veto(one, proposal)
     free = signals.free_accelerators.known
     each = max(1, one.settings.limits.accelerators_per_replica)
     room = None if free is None else max(0, int(free) // each - len(signals.replicas.pending))
     bounds = replace(bounds, min_replicas=max(1, bounds.min_replicas))
-    wanted = decide_replicas(one.state.guard, need, supply, bounds, one.now, one.lead, veto, room)
+    wanted = decide_replicas(one.state.guard, proposal.need, supply, bounds, one.now, one.lead, veto, room)
     since = one.state.guard.barely_since
     long = since is not None and one.now >= since + BARELY_SECONDS
     capacity = proposal.here.capacity
@@ -192,9 +194,7 @@ def _veto(one: Pass, proposal: Proposal) -> str:
         return "the cache of keys and values is nearly full"
     if signals.waiting.known_or(0.0) >= SATURATED_WAITING * ready:
         return "sequences wait inside the engines"
-    for objective in one.settings.objectives:
-        if any(found.objective == objective for found in proposal.infeasible):
-            continue
+    for objective in proposal.feasible:
         seen = signals.of(objective.metric).mean.known
         if seen is not None and seen > objective.seconds:
             return f"{objective.words} is missed"

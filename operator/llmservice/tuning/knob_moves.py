@@ -41,7 +41,6 @@ class Step:
 
 
 def next_step(
-    settings: Settings,
     state: State,
     performance: Performance,
     proposal: Proposal,
@@ -77,7 +76,7 @@ def next_step(
         if knob in SHARED and now < turn.free_at:
             claims = True
             continue
-        found.append((_capacity_of(performance, after, settings, proposal), Action(knob, old, new, words)))
+        found.append((_capacity_of(performance, after, proposal), Action(knob, old, new, words)))
     if found:
         best_of = max(found, key=lambda one: one[0])
         if best_of[0] < proposal.rate / max(1, proposal.here.replicas) and best_of[0] < proposal.here.capacity:
@@ -226,12 +225,10 @@ def with_setting(knobs: Knobs, setting: Candidate) -> Knobs:
     return knobs.model_copy(update=update)
 
 
-def _capacity_of(performance: Performance, after: Candidate, settings: Settings, proposal: Proposal) -> float:
+def _capacity_of(performance: Performance, after: Candidate, proposal: Proposal) -> float:
     if after not in performance.candidates():
         return proposal.here.capacity
-    cannot = {one.objective for one in proposal.infeasible}
-    objectives = tuple(one for one in settings.objectives if one not in cannot)
-    return capacity(performance, after, objectives, proposal.share)[0]
+    return capacity(performance, after, proposal.feasible, proposal.share)[0]
 
 
 def _words(proposal: Proposal) -> str:

@@ -6,7 +6,7 @@ gives g(k), what k busy instances do together in units of one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import comb, exp, log
 from typing import Annotated, Final
 
@@ -145,20 +145,23 @@ def learn_requests(memory: StepTimes, counters: RequestCounters, instances: int 
     kept, drifted = list(memory.requests), _request_drift(memory, point)
     if drifted >= 2:
         kept, drifted = [], 0
-    alike = [one for one in kept if one.instances == instances and _alike(one.size, point.size)]
+    alike = _points_like(kept, point)
     for old in alike[: max(0, len(alike) - POINTS_OF_A_SIZE + 1)]:
         kept.remove(old)
     return memory.model_copy(update={"requests": (*kept, point)[-REQUEST_POINTS:], "drifted": drifted})
 
 
-def _alike(size: float, other: float) -> bool:
-    return int(log(size) / log(REQUEST_BIN)) == int(log(other) / log(REQUEST_BIN))
+def _points_like(points: Iterable[RequestPoint], point: RequestPoint) -> list[RequestPoint]:
+    """Those of as many instances and of about the same size."""
+    bin_of_size = int(log(point.size) / log(REQUEST_BIN))
+    same = (one for one in points if one.instances == point.instances)
+    return [one for one in same if int(log(one.size) / log(REQUEST_BIN)) == bin_of_size]
 
 
 def _request_drift(memory: StepTimes, point: RequestPoint) -> int:
     """In how many windows in a row counters by request told of an engine that is not the one that is remembered."""
     known = _by_requests(memory, point.instances)
-    if known is None or not any(_alike(one.size, point.size) for one in memory.requests):
+    if known is None or not _points_like(memory.requests, point):
         return 0
     ratio = point.seconds / known.seconds(point.size)
     return memory.drifted + 1 if not exp(-REQUEST_DRIFT) < ratio < exp(REQUEST_DRIFT) else 0

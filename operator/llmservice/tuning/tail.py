@@ -18,7 +18,6 @@ FIRST_SPREAD: Final = 0.1
 SHAPE: Final = 0.025
 """By what the simulated tail itself is off, relatively, with exact service times."""
 LEAST_SHARE: Final = 0.9
-MOST_SHARE: Final = 0.96
 COVERED: Final = 1.645
 """Standard deviations that 95 % of a normal distribution lie below."""
 
@@ -61,7 +60,7 @@ def held_share(memory: Correction, *, simulated: bool) -> float:
     """
     if not simulated:
         return LEAST_SHARE
-    return min(MOST_SHARE, max(LEAST_SHARE, 1.0 / upper_factor(memory, 0.0)))
+    return max(LEAST_SHARE, 1.0 / upper_factor(memory, 0.0))
 
 
 def upper_factor(memory: Correction, noise: float) -> float:

@@ -24,7 +24,7 @@ from obstore.exceptions import (
 from obstore.store import GCSStore, S3Store
 
 from llmservice.weights.errors import BrokenTransferError, ExitCode, WeightsError
-from llmservice.weights.listing import Algorithm, Checksum, Listing, RemoteFile, Wanted, credentials_key
+from llmservice.weights.listing import Algorithm, Checksum, Listing, RemoteFile, Wanted, credentials_key, of_folders
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
@@ -57,7 +57,7 @@ class Bucket:
     @property
     def place(self) -> str:
         """What a moving state is remembered under."""
-        return f"{self.base} {self.credentials}"
+        return f"{self.base} {self.credentials}{of_folders(self.folders)}"
 
     @property
     def base(self) -> str:

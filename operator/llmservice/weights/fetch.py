@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
+from collections.abc import Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -65,7 +66,9 @@ async def fetch(
     except BrokenTransferError as error:
         return await _offline(origin, cache, policy, error)
     entry = Entry.of(cache, listing)
-    removed = reserve(cache, entry, listing.size, pod=policy.pod, limit=policy.limit)
+    others = _of_others(entry, {file.path for file in listing.files})
+    size = listing.size + sum(was.size for was in others.values())
+    removed = reserve(cache, entry, size, pod=policy.pod, limit=policy.limit)
     await _await_lock(entry, listing, progress)
     return await _fill(origin, cache, entry, listing, policy, progress, pause_seconds, tuple(removed))
 
@@ -119,7 +122,7 @@ async def _fill(
                 stray.unlink()
         for stray in entry.partial.iterdir():
             stray.unlink()
-        known |= _of_others(entry, known)
+        known |= _of_others(entry, known.keys())
         if missing or damaged or known != entry.recorded() or policy.verify is Verify.ALWAYS or _is_old(entry):
             entry.record(listing, known)
         (entry.folder / "wanted").unlink(missing_ok=True)
@@ -128,9 +131,9 @@ async def _fill(
     return Fetched(entry, listing.revision, listing.size, progress.transferred, tuple(damaged), removed)
 
 
-def _of_others(entry: Entry, known: dict[str, Recorded]) -> dict[str, Recorded]:
+def _of_others(entry: Entry, asked: Set[str]) -> dict[str, Recorded]:
     """Files of folders that other services of this model asked for, such as their adapters: they stay."""
-    recorded = {path: was for path, was in entry.recorded().items() if "/" in path and path not in known}
+    recorded = {path: was for path, was in entry.recorded().items() if "/" in path and path not in asked}
     return {path: was for path, was in recorded.items() if (entry.files / path).is_file()}
 
 

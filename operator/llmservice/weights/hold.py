@@ -3,17 +3,18 @@
 A container of its own beside Triton. It imports next to nothing, so that it costs few megabytes.
 
 Told to end, which happens when the pod goes, it leaves the lease with the oldest time there is: nobody need wait to see
-whether it comes back (`leases.GRACE_SECONDS`), and if it does, the lease still names its model.
+whether it comes back (`leases.GRACE_SECONDS`).
 """
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import signal
 import sys
 from pathlib import Path
+
+from llmservice.weights.errors import cause_of
 
 TOUCH_SECONDS = 60
 
@@ -36,12 +37,7 @@ def main(cache: Path, pod: str) -> int:
     try:
         hold(cache / "leases" / pod)
     except OSError as error:
-        remedy = ""
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            remedy = ": its folder must belong to user 1000, or its claim must take the pod's fsGroup"
-        elif error.errno in (errno.ENOLCK, errno.ENOTSUP):
-            remedy = ": take a file system that knows file locks, such as NFSv4"
-        print(f"{error.filename or cache}: {error.strerror}{remedy}", file=sys.stderr)  # noqa: T201 -- its last words
+        print(cause_of(error, cache), file=sys.stderr)  # noqa: T201 -- its last words
         return 1
     return 0
 

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import aiohttp
 
 from llmservice.weights.errors import BrokenTransferError, ExitCode, WeightsError
-from llmservice.weights.listing import Algorithm, Checksum, Listing, RemoteFile, Wanted, credentials_key
+from llmservice.weights.listing import Algorithm, Checksum, Listing, RemoteFile, Wanted, credentials_key, of_folders
 
 PUBLIC_HUB: Final = "https://huggingface.co"
 PIECE_BYTES: Final = 1 << 20
@@ -63,7 +63,8 @@ class Hub:
     @property
     def place(self) -> str:
         """What a moving revision is remembered under."""
-        return f"hub {self.endpoint} {self.repo}@{self.revision} {credentials_key(self.token)}{self._of_file}"
+        asked = f"{credentials_key(self.token)}{self._of_file}{of_folders(self.folders)}"
+        return f"hub {self.endpoint} {self.repo}@{self.revision} {asked}"
 
     async def list(self) -> Listing:
         """The files that an engine needs, at the commit that the revision is now."""

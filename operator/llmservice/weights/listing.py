@@ -78,6 +78,11 @@ class Listing:
         return sum(file.size for file in self.files)
 
 
+def of_folders(folders: tuple[str, ...]) -> str:
+    """What sets a source with these folders apart from the same one with others."""
+    return "".join(f" +{folder}" for folder in folders)
+
+
 class Origin(Protocol):
     """A hub or a bucket, as the cache sees it."""
 
@@ -88,7 +93,7 @@ class Origin(Protocol):
 
     @property
     def place(self) -> str:
-        """Source and credentials, without the source's state: what a moving revision is remembered under."""
+        """Source, folders and credentials, without the state: what a moving revision is remembered under."""
         ...
 
     async def list(self) -> Listing:

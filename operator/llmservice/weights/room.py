@@ -28,7 +28,7 @@ class _Other:
 
 
 def reserve(cache: Path, entry: Entry, size: int, *, pod: str | None, limit: int | None) -> list[str]:
-    """Makes the entry, with the pod's lease on it, and room for it; `size` is that of the whole model.
+    """Makes the entry, with the pod's lease on it, and room for it; `size` is that of all its files.
 
     Removes other models, the one used longest ago first, and answers their names. Raises WeightsError where the room
     cannot be made, before a byte is fetched.

@@ -23,7 +23,7 @@ def triton_command(service: LLMService, features: TritonFeatures) -> list[str]:
     """
     first = ["tritonserver", *triton_arguments(service, features)]
     engine = service.spec.engine
-    ranks = engine.parallelism.tensor * engine.parallelism.pipeline
+    ranks = engine.parallelism.accelerators
     if ranks == 1 or not runs_engine(service):
         return first
     command = ["mpirun", "-n", "1", *first]

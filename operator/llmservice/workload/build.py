@@ -18,7 +18,6 @@ from llmservice.workload.config_map import build_config_map
 from llmservice.workload.deployment import build_deployment
 from llmservice.workload.leader_worker_set import build_group_template, build_leader_worker_set
 from llmservice.workload.manifest import Manifest, digest
-from llmservice.workload.names import revision_name
 from llmservice.workload.network_policy import build_network_policy
 from llmservice.workload.pinning import LiveRevision, kept_repository, pinned, with_kept_image
 from llmservice.workload.pod import build_pod_template, pool_of
@@ -40,7 +39,6 @@ class Workload:
     """
 
     revision: str
-    deployment_name: str
     manifests: tuple[Manifest, ...]
     repository: Repository
     kept: bool = False
@@ -87,7 +85,6 @@ def build(
         inputs = with_kept_image(inputs, kept)
     return Workload(
         revision=revision,
-        deployment_name=revision_name(service.metadata.name, revision),
         manifests=_manifests(service, plan, fleet, operator_key, revision, template, effective, inputs, live_inputs),
         repository=effective,
         kept=kept is not None,

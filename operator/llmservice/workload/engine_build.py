@@ -194,7 +194,7 @@ def _build(
         "MAX_BATCH_SIZE": str(plan.max_sequences),
         "MAX_NUM_TOKENS": str(spec.batching.max_batch_tokens or max(8192, plan.max_sequences)),
         "MAX_SEQ_LEN": str(plan.max_length),
-        "RANKS": str(split.tensor * split.pipeline),
+        "RANKS": str(split.accelerators),
     }
     mounts: list[Manifest] = [
         {"name": "work", "mountPath": "/engine-build"},

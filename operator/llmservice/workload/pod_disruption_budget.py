@@ -12,7 +12,8 @@ def build_pod_disruption_budget(service: LLMService) -> Manifest:
 
     With one replica that allows its eviction, which is right: `minAvailable: 1` would hold up the drain of its node
     for ever. So the object needs no second form for small services and never flaps with the replica count. Pods that
-    never became ready serve nobody and may always go. Of a replica over several nodes no part may go by itself.
+    never became ready serve nobody and may always go. While a part of a replica over several
+    nodes is missing, no other pod may go.
     """
     several = service.spec.engine.parallelism.nodes > 1
     built = manifest(service, "policy/v1", "PodDisruptionBudget", shared_name(service.metadata.name))

@@ -39,7 +39,7 @@ def build_volumes(service: LLMService, config_map: str, template: PodTemplate, f
     """All volumes of the pod. Raises RenderError when a volume of the template takes a name or path of the operator."""
     _refuse_owned(template)
     parallelism = service.spec.engine.parallelism
-    shm = PARALLEL_SHM_BYTES if parallelism.tensor * parallelism.pipeline > 1 else SHM_BYTES
+    shm = PARALLEL_SHM_BYTES if parallelism.accelerators > 1 else SHM_BYTES
     volumes: list[Manifest] = [
         {"name": "rendered", "configMap": {"name": config_map}},
         {"name": "repository", "emptyDir": {}},

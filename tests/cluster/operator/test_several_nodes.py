@@ -61,7 +61,7 @@ def test_a_replica_over_two_nodes_is_made_counted_and_removed(
     eventually(reported(find, "Ready", "Serving", generation=3), "the edit is seen", LONG)
     assert find("leaderworkerset", name)["metadata"]["generation"] == 1, "its pods are left alone"
     eventually(reported(find, "Progressing", "Settled", generation=3), "nothing is left to do", LONG)
-    before, begun = operator.writes(), time.monotonic()
+    before, begun = operator.writes_at_rest(), time.monotonic()
     kubectl("-n", namespace, "annotate", "llmservice", "chat", "example.com/looked-at=again")
     eventually(lambda: time.monotonic() - begun > QUIET_SECONDS, "a quiet while has passed")
     assert operator.writes() == before

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from llmservice.api.vllm import SpeculativeMethod
-from llmservice.capacity.extras import Extras, adapter_numbers, draft_parameters
+from llmservice.capacity.extras import adapter_numbers, head_parameters
 from llmservice.capacity.models import find_repository
 from llmservice.reconcile.report import report_capacity
 from tests.unit.capacity.asked import planned
@@ -67,7 +67,7 @@ def test_two_accelerators_share_what_is_split_and_repeat_the_rest() -> None:
 def test_an_eagle_head_has_the_parameters_of_its_paper(repo: str, billions: float) -> None:
     model = find_repository(repo)
     assert model is not None
-    found = draft_parameters(model, Extras(method=SpeculativeMethod.EAGLE), 1)
+    found = head_parameters(model, SpeculativeMethod.EAGLE, 1)
     assert found / 1e9 == pytest.approx(billions, abs=0.005)
 
 
@@ -91,7 +91,22 @@ def test_a_draft_that_nobody_knows_is_told_and_not_counted() -> None:
     found = planned(LLAMA, POOL, **engine(speculative={"method": "Draft", "model": "draft"}))
     assert found.memory is not None
     assert found.memory.draft == 0
-    assert "The draft model is not counted: write speculative.repo" in found.reason
+    assert "The draft model is not counted" in found.reason
+    assert "write one as speculative.repo" in found.reason
+    named = {"method": "Draft", "model": "draft", "repo": "nobody/knows-it"}
+    told = planned(LLAMA, POOL, **engine(speculative=named)).reason
+    assert "speculative.repo nobody/knows-it is not among them" in told
+
+
+def test_a_quantised_draft_takes_what_its_files_take() -> None:
+    def draft(repo: str) -> int:
+        asked = {"method": "Draft", "model": "draft", "repo": repo}
+        memory = planned(LLAMA, POOL, **engine(speculative=asked)).memory
+        assert memory is not None
+        return memory.draft
+
+    whole, quantised = draft("meta-llama/Llama-2-13b-hf"), draft("TheBloke/Llama-2-13B-chat-AWQ")
+    assert 0 < quantised < whole / 3
 
 
 def test_proposing_from_the_prompt_takes_nothing() -> None:

@@ -9,7 +9,10 @@ import pytest
 
 from llmservice.api.fleet import FleetDefaults, Pool
 from llmservice.api.model import ModelSource
+from llmservice.diagnose.pod import Pod, read_pod
+from llmservice.diagnose.weights_report import weights_report
 from llmservice.kube import resources
+from llmservice.workload.names import REVISION_LABEL
 from tests.unit.reconcile.small_cluster import KEY, SmallCluster, ready_status
 
 pytestmark = pytest.mark.unit
@@ -53,6 +56,20 @@ async def shows(cluster: SmallCluster, status: dict[str, Any], log: str = "") ->
     if log:
         cluster.kube.pod_logs[KEY[0], pod, "weights", False] = log
     await cluster.converge()
+
+
+async def test_a_gguf_file_is_known_once_it_is_converted() -> None:
+    def pod(converted: dict[str, Any]) -> Pod:
+        fetched = json.dumps({"source": "s", "revision": "abc", "bytes": 1000, "transferred": 1000})
+        steps = [{"name": "weights", "state": ended(fetched)}, {"name": "convert", "state": converted}]
+        status = {"phase": "Pending", "initContainerStatuses": steps}
+        return read_pod({"metadata": {"name": "p", "labels": {}}, "spec": {}, "status": status}, REVISION_LABEL)
+
+    for state in ({"waiting": {"reason": "PodInitializing"}}, {"running": {"startedAt": AT}}, ended("broken", 1)):
+        assert weights_report(pod(state)) is None
+    found = weights_report(pod(ended(json.dumps({"config": SMALL, "parameters": 7}))))
+    assert found is not None
+    assert (found.config, found.parameters) == (SMALL, 7)
 
 
 async def test_a_model_nobody_knows_fits_once_its_files_say_so(cluster: SmallCluster) -> None:

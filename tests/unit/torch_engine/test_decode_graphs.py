@@ -147,7 +147,7 @@ def test_a_shape_is_captured_once_and_steps_with_prompts_never(tiny_llama: Path,
 
 def test_padding_changes_no_block_that_sequences_may_have(tiny_llama: Path, recorder: Recorder) -> None:
     """Three rows in a shape of four, in a cache that they fill."""
-    engine = engine_on(tiny_llama, kernels="torch", cache_blocks=12)
+    engine = engine_on(tiny_llama, kernels="torch", cache_blocks=9)
     together = run(engine, *(greedy(key, "ab", max_tokens=10) for key in range(3)))
     alone = run(engine_on(tiny_llama, kernels="torch", cache_blocks=12), greedy(0, "ab", max_tokens=10))
     assert recorder.replayed > 0

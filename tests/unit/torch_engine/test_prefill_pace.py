@@ -12,7 +12,7 @@ pytestmark = pytest.mark.unit
 def test_while_nothing_is_known_as_few_as_ever() -> None:
     pace = PrefillPace()
     pace.observe(4, 0, 0.040)
-    pace.observe(4, LEAST_TOKENS - 1, 9.0)
+    pace.observe(4, LEAST_TOKENS - 1, 0.041)
     assert pace.limit() == LEAST_TOKENS
 
 

@@ -154,6 +154,16 @@ def test_counters_by_request_of_instances_that_share_are_kept_apart() -> None:
     assert found.seconds(10) == pytest.approx(0.02, rel=0.1)
 
 
+def test_a_load_that_is_new_to_so_many_instances_is_no_other_engine() -> None:
+    memory = StepTimes()
+    for sizes in ((1, 2, 3), (2, 3, 4)):
+        memory = learn_requests(memory, by_requests(sizes))
+    memory = learn_requests(memory, by_requests((9, 10, 11)), 2)
+    for _ in range(2):
+        memory = learn_requests(memory, by_requests((9, 10, 11), pace=2.0))
+    assert {(one.instances, round(one.size)) for one in memory.requests} >= {(1, 2), (2, 11)}
+
+
 def test_counters_by_request_remember_other_loads_and_forget_another_engine() -> None:
     memory = StepTimes()
     for sizes in ((1, 2, 3), *[(9, 10, 11)] * 100):

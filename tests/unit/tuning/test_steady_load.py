@@ -9,7 +9,7 @@ from llmservice.tuning.forecast import LEAST_MISSES
 from llmservice.tuning.guard import Guard, recorded
 from llmservice.tuning.replicas import BARELY_SECONDS, Need, consolidates, decide_replicas
 from llmservice.tuning.settings import Bounds
-from llmservice.tuning.tail import LEAST_RESIDUALS, LEAST_SHARE, MOST_SHARE, Correction, held_share
+from llmservice.tuning.tail import LEAST_RESIDUALS, LEAST_SHARE, Correction, held_share
 from tests.unit.tuning.windows import Service, frame, knobs
 
 pytestmark = pytest.mark.unit
@@ -86,9 +86,15 @@ def test_the_share_of_an_objective_that_is_held_is_what_predictions_miss_by(miss
     known = Correction(metric="latency", windows=40.0, residuals=residuals)
     assert held_share(known, simulated=True) == pytest.approx(share, abs=0.001)
     assert held_share(known, simulated=False) == LEAST_SHARE
-    assert LEAST_SHARE <= held_share(known, simulated=True) <= MOST_SHARE
+    assert LEAST_SHARE <= held_share(known, simulated=True) < 1.0
 
 
 def test_little_seen_is_no_reason_to_hold_more_of_an_objective() -> None:
     few = Correction(metric="latency", windows=5.0, residuals=(0.0,) * (LEAST_RESIDUALS - 1))
     assert held_share(few, simulated=True) == LEAST_SHARE
+
+
+@pytest.mark.parametrize(("panic", "to"), [(0, 12), (40, 32)])
+def test_no_step_is_larger_than_its_limit(panic: int, to: int) -> None:
+    need = Need(40, 40, 40, sure=40, panic=panic)
+    assert decide_replicas(Guard(), need, 8, Bounds(max_replicas=100), 1000.0, 180.0, "", None).replicas == to

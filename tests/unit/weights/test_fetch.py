@@ -313,6 +313,13 @@ async def test_without_the_hub_the_same_credentials_are_served_from_the_cache(tm
         await fetched(hub, tmp_path, token="another")
 
 
+async def test_what_came_without_a_folder_does_not_serve_who_asks_for_it_while_the_hub_is_away(tmp_path: Path) -> None:
+    async with HubServer(small_model()).running() as hub:
+        await fetched(hub, tmp_path)
+    with pytest.raises(WeightsError, match="could not be reached"):
+        await fetched(hub, tmp_path, folders=("adapters/sql",))
+
+
 async def test_what_does_not_speak_a_hubs_protocol_is_said(tmp_path: Path) -> None:
     server = await asyncio.start_server(_hello, "127.0.0.1", 0)
     async with server:

@@ -98,7 +98,7 @@ def test_a_lease_without_its_process_has_a_grace(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("number", "says"),
-    [(errno.EACCES, "must belong to user 1000"), (errno.ENOLCK, "NFSv4"), (errno.ENOSPC, "No space left")],
+    [(errno.EACCES, "must belong to user 1000"), (errno.ENOLCK, "NFSv4"), (errno.ENOSPC, "is full")],
 )
 def test_a_cache_that_cannot_be_used_is_said_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], number: int, says: str
@@ -109,7 +109,7 @@ def test_a_cache_that_cannot_be_used_is_said_in_one_line(
     monkeypatch.setattr(hold, "hold", refused)
     assert hold.main(tmp_path, "pod-4") == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"{tmp_path}/leases/pod-4: {os.strerror(number)}")
+    assert str(tmp_path) in line
     assert says in line
 
 

@@ -75,10 +75,11 @@ def test_the_grace_period_covers_hook_and_drain(case: Case) -> None:
 def test_a_revision_is_eight_hex_digits_and_stands_in_the_names_of_what_belongs_to_it() -> None:
     built = CASES[0].build()
     assert re.fullmatch(r"[0-9a-f]{8}", built.revision)
-    assert built.deployment_name == built.manifest("ConfigMap")["metadata"]["name"] == f"chat-{built.revision}"
+    name = built.keeper["metadata"]["name"]
+    assert name == built.manifest("ConfigMap")["metadata"]["name"] == f"chat-{built.revision}"
     template = built.manifest("Deployment")["spec"]["template"]
     assert template["metadata"]["labels"]["triton-llm.dev/revision"] == built.revision
-    assert template["spec"]["volumes"][0]["configMap"]["name"] == built.deployment_name
+    assert template["spec"]["volumes"][0]["configMap"]["name"] == name
 
 
 def test_the_deployment_comes_last_and_leaves_its_replicas_to_the_rollout() -> None:
@@ -211,7 +212,7 @@ def test_a_request_of_the_pool_above_a_limit_of_the_service_is_refused() -> None
 
 def test_a_name_too_long_for_its_children_is_refused() -> None:
     longest = "a" * MAX_NAME_LENGTH
-    assert workload(service({"model": SMOLLM}, name=longest), fleet()).deployment_name.startswith(longest)
+    assert workload(service({"model": SMOLLM}, name=longest), fleet()).keeper["metadata"]["name"].startswith(longest)
     with pytest.raises(RenderError, match=f"at most {MAX_NAME_LENGTH}"):
         workload(service({"model": SMOLLM}, name="a" * (MAX_NAME_LENGTH + 1)), fleet())
 

@@ -48,7 +48,9 @@ def test_a_worker_runs_our_code_from_the_engines_folder() -> None:
 
 
 def test_a_kept_group_is_applied_again_as_it_was() -> None:
-    built = SEVERAL.build()
-    live = LiveRevision(built.keeper)
-    assert live.template == built.keeper["spec"]["leaderWorkerTemplate"]
-    assert live.revision == built.revision
+    before = workload(SEVERAL.service(), fleet())
+    newer = fleet({"operatorImage": "registry.example/llmservice-operator:0.2.0"})
+    after = workload(SEVERAL.service(), newer, live=[LiveRevision(before.keeper, before.manifest("ConfigMap"))])
+    assert after.kept
+    assert after.keeper == before.keeper
+    assert not workload(SEVERAL.service(), newer).kept

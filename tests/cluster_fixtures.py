@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +26,35 @@ def wait_established(kubectl: Callable[..., object], name: str, kind: str) -> No
     """
     for path in (f"acceptedNames.kind}}={kind}", 'conditions[?(@.type=="Established")].status}=True'):
         kubectl("wait", f"--for=jsonpath={{.status.{path}", f"crd/{name}", "--timeout=60s")
+
+
+def wait_gone(kubectl: Callable[..., str], selector: str, seconds: float = 150.0) -> None:
+    """Returns once no namespace has a pod of `selector`, or raises TimeoutError.
+
+    A pod on a node that is not ready is removed at once: nobody there would say that it has ended. Such are left where
+    a machine with a whole cluster was restarted and only its API server was started since (a node counts as not ready
+    some 50 s after that).
+    """
+    deadline = time.monotonic() + seconds
+    while pods := _items(kubectl, "pods", "-A", "-l", selector):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"pods of {selector} are still there: {[pod['metadata']['name'] for pod in pods]}")
+        ready = {node["metadata"]["name"] for node in _items(kubectl, "nodes") if _is_ready(node)}
+        for pod in pods:
+            metadata = pod["metadata"]
+            if "deletionTimestamp" in metadata and pod["spec"].get("nodeName") not in ready:
+                where = ("-n", metadata["namespace"], "pod", metadata["name"])
+                kubectl("delete", *where, "--force", "--grace-period=0", "--ignore-not-found")
+        time.sleep(1.0)
+
+
+def _items(kubectl: Callable[..., str], *what: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(kubectl("get", *what, "-o", "json"))["items"]
+    return found
+
+
+def _is_ready(node: dict[str, Any]) -> bool:
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in node["status"]["conditions"])
 
 
 @pytest.fixture(scope="session")

@@ -171,7 +171,7 @@ def _ablation(results: Results) -> str:
             told = [_told(cells(column)) for column in ("violated", "changes_a_day", "reversals")]
             rows.append(("all guards" if policy == "tuner" else policy, load, cells.seeds, _told(ratios), *told))
     columns = ("", "load", "seeds", "hours, relative", "violated minutes %", "replica changes/day", "reversals")
-    return "## What each guard is for\n\n" + table(columns, rows) if names else ""
+    return "## What each guard is for\n\n" + table(columns, rows) if set(names) - {"tuner"} else ""
 
 
 def figure_json(one: Wanted) -> dict[str, object]:

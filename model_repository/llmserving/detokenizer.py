@@ -35,19 +35,19 @@ class TokenBytes(dict[int, bytes]):
     and sentencepiece with byte fallback (Llama 2, Mistral, Gemma). `strips`: the first space of a text is left out.
     """
 
-    def __init__(self, tokenizer: Tokenizer, *, strips: bool, byte_level: bool) -> None:
+    def __init__(self, tokenizer: Tokenizer, special: frozenset[str], *, strips: bool, byte_level: bool) -> None:
         super().__init__()
         self.strips = strips
         self._tokenizer = tokenizer
-        self._special = special_tokens(tokenizer)
+        self._special = special
         self._bytes = _letters() if byte_level else None
 
     @classmethod
-    def of(cls, tokenizer: Tokenizer) -> TokenBytes | None:
+    def of(cls, tokenizer: Tokenizer, special: frozenset[str]) -> TokenBytes | None:
         """Those of a tokenizer; None for one that puts its text together in another way."""
         steps = _steps(tokenizer)
         if [step["type"] for step in steps] == ["ByteLevel"]:
-            return cls(tokenizer, strips=False, byte_level=True)
+            return cls(tokenizer, special, strips=False, byte_level=True)
         strip = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
         pieces = [
             {"type": "Replace", "pattern": {"String": SPACE}, "content": " "},
@@ -56,7 +56,7 @@ class TokenBytes(dict[int, bytes]):
         ]
         if steps not in (pieces, [*pieces, strip]):
             return None
-        return cls(tokenizer, strips=strip in steps, byte_level=False)
+        return cls(tokenizer, special, strips=strip in steps, byte_level=False)
 
     def __missing__(self, token: int) -> bytes:
         found = self[token] = self._look_up(self._tokenizer.id_to_token(token))
@@ -100,9 +100,9 @@ class WindowDetokenizer:
     it holds back to itself when an answer ends, and raises where later tokens change earlier text.
     """
 
-    def __init__(self, tokenizer: Tokenizer, before: Sequence[int] = ()) -> None:
+    def __init__(self, tokenizer: Tokenizer, special: frozenset[str], before: Sequence[int] = ()) -> None:
         self._tokenizer = tokenizer
-        self._special = special_tokens(tokenizer)
+        self._special = special
         self._ids = list(before[-CONTEXT:])
         self._shown = len(self._ids)
 

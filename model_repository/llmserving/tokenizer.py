@@ -9,7 +9,7 @@ from pathlib import Path
 from tokenizers import Tokenizer
 
 from llmserving.chat import ChatTemplate
-from llmserving.detokenizer import ByteDetokenizer, Detokenizer, TokenBytes, WindowDetokenizer
+from llmserving.detokenizer import ByteDetokenizer, Detokenizer, TokenBytes, WindowDetokenizer, special_tokens
 
 
 class TextTokenizer:
@@ -17,7 +17,8 @@ class TextTokenizer:
 
     def __init__(self, tokenizer: Tokenizer, chat: ChatTemplate) -> None:
         self._tokenizer = tokenizer
-        self._bytes = TokenBytes.of(tokenizer)
+        self._special = special_tokens(tokenizer)
+        self._bytes = TokenBytes.of(tokenizer, self._special)
         self.chat = chat
 
     @classmethod
@@ -48,11 +49,13 @@ class TextTokenizer:
     def detokenizer(self, before: Sequence[int] = ()) -> Detokenizer:
         """For the text of one answer, token by token: what `decode` says of all of them, whole characters at a time.
 
+        Bytes that are no character are replaced once each broken part, where `decode` may replace their neighbours too.
+
         `before` are the tokens of the text that it goes on with: its first word then keeps the space before it.
         """
         if self._bytes is not None:
             return ByteDetokenizer(self._bytes, before)
-        return WindowDetokenizer(self._tokenizer, before)
+        return WindowDetokenizer(self._tokenizer, self._special, before)
 
     def token_text(self, token: int) -> str:
         """Text of one token by itself, a special one's name too."""

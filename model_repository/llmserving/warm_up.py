@@ -1,7 +1,7 @@
 """Requests that nobody sent, before the first that somebody did: what is compiled, allocated or paged in is so by then.
 
 They go to the engine itself before gates may come, so they are in no count of the gate's, hold no slot, and Triton's
-readiness waits for them. `warm_up` among the engine's parameters, "true" or "false", says otherwise than the engine.
+readiness waits for them. `warm_up: "false"` among the engine's parameters leaves them out.
 """
 
 from __future__ import annotations

@@ -9,4 +9,5 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # On a GPU, steps of ever other lengths would cut the memory beside weights, cache and captured steps into pieces that
 # fit nothing: segments that grow are not cut (`backend:cudaMallocAsync` is the driver's own way).
-os.environ.setdefault("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
+if "PYTORCH_CUDA_ALLOC_CONF" not in os.environ:  # the older name, which wins
+    os.environ.setdefault("PYTORCH_ALLOC_CONF", "expandable_segments:True")

@@ -27,7 +27,7 @@ class Capturer(Protocol):
     """Records what is computed on a device."""
 
     def capture(self, work: Callable[[], None]) -> Replay:
-        """What computes `work` again, on whatever its tensors then hold. Raises `RuntimeError`, for want of memory."""
+        """What computes `work` again, on whatever its tensors then hold. Raises `torch.OutOfMemoryError`."""
 
 
 class CudaCapturer:
@@ -36,17 +36,18 @@ class CudaCapturer:
     def __init__(self, device: torch.device) -> None:
         self._device = device
         self._pool = torch.cuda.graph_pool_handle()
+        # One for all: libraries keep their working memory by stream.
+        self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def capture(self, work: Callable[[], None]) -> Replay:
         """See `Capturer`. Runs `work` once before, so that libraries that make themselves ready do it then."""
         with torch.cuda.device(self._device):
-            beside = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
-            beside.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(beside):
+            self._stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(self._stream):
                 work()
-            torch.cuda.current_stream().wait_stream(beside)
+            torch.cuda.current_stream().wait_stream(self._stream)
             graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+            with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
                 work()
         replay: Replay = graph.replay
         return replay
@@ -73,37 +74,40 @@ class DecodeGraphs:
         self._numbers = torch.zeros(size, dtype=torch.long, device=device)
         self._rows = torch.arange(most.rows, device=device)
         self._logits = torch.zeros(most.rows, model.config.vocab_size, device=device)
-        self._replays: dict[Shape, Replay] = {}
-
-    @property
-    def captured(self) -> frozenset[Shape]:
-        """Shapes that were met."""
-        return frozenset(self._replays)
+        self._replays: dict[Shape, Replay | None] = {}
+        """By shape; None for one whose capture found no memory."""
 
     def logits(self, chunks: Sequence[Chunk]) -> Tensor | None:
         """Logits `[chunks, vocab]` in float32, the caller's until the next step.
 
-        None where the step is not for a graph: it has prompts, or too much of it would be padding.
+        None where the step is not for a graph: it has prompts, too much of it would be padding, or memory was short.
         """
         if not all(chunk.count == 1 and chunk.gives_token for chunk in chunks):
             return None
         size = self._cache.block_size
         shape = self._shapes.choose([chunk.sequence.num_computed // size + 1 for chunk in chunks])
-        if shape is None:
+        if shape is None or (shape in self._replays and self._replays[shape] is None):
             return None
         numbers = self._inputs.fill(chunks, shape)
         said = self._said[: len(numbers)]
         said.copy_(torch.tensor(numbers))  # what was sent before has arrived: its tokens were read since
         self._numbers[: len(numbers)].copy_(said, non_blocking=True)
         replay = self._replays.get(shape) or self._capture(shape)
+        if replay is None:
+            return None
         replay()
         return self._logits[: len(chunks)]
 
-    def _capture(self, shape: Shape) -> Replay:
+    def _capture(self, shape: Shape) -> Replay | None:
         def work() -> None:
             step = self._inputs.step(self._numbers, shape, self._rows, self._dtype)
             self._logits[: shape.rows].copy_(self._model.forward(step, self._cache))
 
-        replay = self._replays[shape] = self._capturer.capture(work)
-        log.info("captured a decoding step of %d sequences with %d blocks each", shape.rows, shape.blocks)
-        return replay
+        try:
+            self._replays[shape] = self._capturer.capture(work)
+        except torch.OutOfMemoryError:
+            self._replays[shape] = None
+            log.warning("no memory to capture %d sequences with %d blocks: by operators", shape.rows, shape.blocks)
+        else:
+            log.info("captured a decoding step of %d sequences with %d blocks each", shape.rows, shape.blocks)
+        return self._replays[shape]

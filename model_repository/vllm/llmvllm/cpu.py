@@ -20,7 +20,7 @@ DEFAULT_LENGTH: Final = 2048
 
 
 def on_cpu(options: EngineOptions, flags: frozenset[str], memory: tuple[int, int]) -> EngineOptions:
-    """The options with what a CPU needs; what the user asked for stays.
+    """The options with what a CPU needs; what the user asked for stays, but for `max_loras`.
 
     `flags` are the processor's, `memory` the bytes free and in all. Raises `OptionError` when not even one sequence of
     the longest length fits.

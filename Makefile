@@ -63,10 +63,10 @@ unit: setup ## Pure code, milliseconds each
 	@echo "» unit" && $(PYTEST) -n auto --dist loadscope -m unit tests
 
 cluster: setup ## Against a real API server
-	@echo "» cluster" && $(PYTHON) -m cluster up --tier api && $(PYTEST) -p no:randomly -m cluster tests
+	@echo "» cluster" && $(PYTHON) -m cluster up --tier api && $(PYTEST) -p no:randomly --durations=15 --durations-min=3 -m cluster tests
 
 e2e: setup vllm $(S3_STAMP) ## Real kubelet, real tritonserver, real model
-	@echo "» e2e" && $(PYTHON) -m cluster up && $(PYTEST) -p no:randomly -n 2 --dist loadscope -m e2e tests
+	@echo "» e2e" && $(PYTHON) -m cluster up && $(PYTEST) -p no:randomly -n 2 --dist loadscope --durations=25 --durations-min=3 -m e2e tests
 
 generate: setup ## Write generated files: CRD, chart copies, API reference
 	@$(BIN)/python -m llmservice.api.generate && $(BIN)/python -m llmservice.capacity.generate

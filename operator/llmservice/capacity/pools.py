@@ -5,7 +5,7 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from llmservice.api.fleet import FleetDefaults, Pool
-from llmservice.capacity.accelerators import MIG_MARK, Accelerator, accelerators, profiles_of
+from llmservice.capacity.accelerators import MIG_MARK, Accelerator, accelerators, find_accelerator, profiles_of
 
 
 def with_built_in_pools(fleet: FleetDefaults) -> FleetDefaults:
@@ -21,6 +21,12 @@ def with_built_in_pools(fleet: FleetDefaults) -> FleetDefaults:
 def built_in_pool(accelerator: Accelerator) -> Pool:
     """The pool of all nodes that GPU Feature Discovery labels with `accelerator`'s product."""
     return Pool(accelerator=accelerator.name, resource=accelerator.resource, node_selector=dict(accelerator.labels))
+
+
+def resource_of(pool: Pool) -> str:
+    """The extended resource that one accelerator of the pool is; empty on a CPU."""
+    known = find_accelerator(pool.accelerator)
+    return pool.resource or (known.resource if known else "")
 
 
 def pools_in_words(fleet: FleetDefaults) -> str:

@@ -22,7 +22,7 @@ from llmservice.kube.differs import needs_apply
 from llmservice.kube.resources import Manifest, Resource
 from llmservice.reconcile.intent import Blocked, Intent
 from llmservice.reconcile.world import KEEPERS, World
-from llmservice.workload.deployment import with_replicas
+from llmservice.workload.keeper import replica_template, with_replicas
 from llmservice.workload.names import REVISION_LABEL, WEIGHTS_CONTAINER, revision_name
 
 WRITE_ORDER: Final = (
@@ -134,9 +134,7 @@ def _missing_api(world: World, intent: Intent) -> str:
 
 
 def _has_image_volume(keeper: Manifest) -> bool:
-    spec = keeper["spec"]
-    template = spec["leaderWorkerTemplate"]["leaderTemplate"] if "leaderWorkerTemplate" in spec else spec["template"]
-    return any("image" in volume for volume in template["spec"].get("volumes") or ())
+    return any("image" in volume for volume in replica_template(keeper)["spec"].get("volumes") or ())
 
 
 def _conflict(world: World) -> Finding:

@@ -32,8 +32,8 @@ from llmservice.repository.gate_config import gate_warnings
 from llmservice.repository.render import Repository, render
 from llmservice.signals.canary import Canary
 from llmservice.workload.build import Workload, build, repository_with
+from llmservice.workload.parts import engine_image
 from llmservice.workload.pinning import LiveRevision
-from llmservice.workload.pod import engine_image
 
 MAX_FINDINGS: Final = 5
 """Findings that one message names."""

@@ -37,6 +37,7 @@ from llmservice.reconcile.tuning_seen import Seen
 from llmservice.reconcile.weights_seen import weights_status
 from llmservice.reconcile.world import World
 from llmservice.signals.engine_start import EngineStart
+from llmservice.workload.keeper import replica_template
 from llmservice.workload.names import REVISION_LABEL, search_labels
 
 
@@ -74,7 +75,7 @@ def report(
         selector=",".join(f"{key}={value}" for key, value in sorted(search_labels(world.key[1]).items())),
         model=describe_source(service.spec.model.source) if service else None,
         pool=service.spec.placement.pool if service else None,
-        revision=RevisionRef(name=intent.workload.revision, image=_image(intent))
+        revision=RevisionRef(name=intent.workload.revision, image=_image(intent.workload.keeper))
         if isinstance(intent, Intent)
         else None,
         revisions=_revisions(world, intent),
@@ -201,7 +202,7 @@ def _revisions(world: World, intent: Intent | Blocked) -> list[RevisionStatus]:
         found.append(
             RevisionStatus(
                 name=name,
-                image=_triton_image(manifest),
+                image=_image(manifest),
                 replicas=len(pods),
                 ready_replicas=sum(pod.ready for pod in pods),
                 current=name == current,
@@ -210,15 +211,9 @@ def _revisions(world: World, intent: Intent | Blocked) -> list[RevisionStatus]:
     return sorted(found, key=lambda revision: (not revision.current, revision.name))
 
 
-def _image(intent: Intent) -> str:
-    return _triton_image(intent.workload.keeper)
-
-
-def _triton_image(keeper: Manifest) -> str:
-    spec = keeper.get("spec", {})
-    template = spec.get("leaderWorkerTemplate", {}).get("leaderTemplate") or spec.get("template", {})
-    containers = template.get("spec", {}).get("containers") or [{}]
-    return str(containers[0].get("image", ""))
+def _image(keeper: Manifest) -> str:
+    """Triton's, which is the first container of a replica's pod."""
+    return str(replica_template(keeper)["spec"]["containers"][0]["image"])
 
 
 def _keeping_old(status: LLMServiceStatus, world: World, intent: Intent | Blocked) -> LLMServiceStatus:

@@ -19,8 +19,9 @@ from llmservice.workload.deployment import build_deployment
 from llmservice.workload.leader_worker_set import build_group_template, build_leader_worker_set
 from llmservice.workload.manifest import Manifest, digest
 from llmservice.workload.network_policy import build_network_policy
+from llmservice.workload.parts import pool_of
 from llmservice.workload.pinning import LiveRevision, kept_repository, pinned, with_kept_image
-from llmservice.workload.pod import build_pod_template, pool_of
+from llmservice.workload.pod import build_pod_template
 from llmservice.workload.pod_disruption_budget import build_pod_disruption_budget
 from llmservice.workload.pod_monitor import build_pod_monitor
 from llmservice.workload.revision import revision_of

@@ -1,4 +1,4 @@
-"""Two containers of a pod: the one that writes the repository, and Triton."""
+"""Containers of a pod: the one that writes the repository, and those that compute, Triton and a worker's."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from llmservice.repository.features import TritonFeatures
 from llmservice.repository.topology import engine_model
 from llmservice.workload.arguments import TOKEN_VARIABLE, triton_command
 from llmservice.workload.claims import CLAIM
+from llmservice.workload.container import container
 from llmservice.workload.manifest import Manifest
 from llmservice.workload.names import (
     GRPC_PORT,
@@ -25,8 +26,8 @@ from llmservice.workload.names import (
     WORKER_CONTAINER,
     secret_name,
 )
+from llmservice.workload.parts import Parts
 from llmservice.workload.probes import build_lifecycle, build_probes
-from llmservice.workload.security import container_security
 from llmservice.workload.volumes import repository_mounts, triton_mounts
 
 ENV: Final = {"HOME": "/tmp", "PYTHONDONTWRITEBYTECODE": "1"}  # noqa: S108 - the pod's own
@@ -40,85 +41,54 @@ _DEFAULT_REQUESTS: Final = {"cpu": "250m", "memory": "512Mi"}
 
 def build_repository_container(fleet: FleetDefaults) -> Manifest:
     """Writes the Triton repository: rendered configurations, and the code of gate and engine from its own image."""
-    return {
-        "name": REPOSITORY_CONTAINER,
-        "image": fleet.operator_image,
-        "imagePullPolicy": fleet.image_pull_policy,
+    content: Manifest = {
         "args": ["repository", "write", "--rendered", "/rendered", "--repository", "/repository"],
         "env": variables(ENV),
         "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
-        "securityContext": container_security(),
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": repository_mounts(),
     }
+    return container(REPOSITORY_CONTAINER, fleet.operator_image, fleet, content, repository_mounts())
 
 
-def build_triton_container(
-    service: LLMService,
-    plan: CapacityPlan,
-    image: str,
-    features: TritonFeatures,
-    template: PodTemplate,
-    accelerators: dict[str, str],
-    fleet: FleetDefaults,
-    *,
-    claimed: bool = False,
-) -> Manifest:
-    """Triton with gate and engine; `claimed`: with the pod's claim of accelerators.
+def build_triton_container(service: LLMService, plan: CapacityPlan, made: Parts, fleet: FleetDefaults) -> Manifest:
+    """Triton with gate and engine. Raises RenderError when the template sets a variable of the operator."""
+    name = service.metadata.name
+    command = triton_command(service, TritonFeatures.for_version(made.image.triton_version))
+    ports = (("http", HTTP_PORT), ("grpc", GRPC_PORT), ("metrics", METRICS_PORT))
+    own: Manifest = {
+        "command": command[:1],
+        "args": command[1:],
+        "ports": [{"name": port, "containerPort": number, "protocol": "TCP"} for port, number in ports],
+    }
+    token = {"secretKeyRef": {"name": secret_name(name), "key": TOKEN_KEY}}
+    owned: list[Manifest] = [{"name": TOKEN_VARIABLE, "valueFrom": token}, *([ADDRESS] if plan.nodes > 1 else [])]
+    built = _computing(TRITON_CONTAINER, service, made, fleet, own, owned)
+    return {**built, "lifecycle": build_lifecycle(fleet), **build_probes(name, plan)}
+
+
+def build_worker_container(service: LLMService, made: Parts, fleet: FleetDefaults) -> Manifest:
+    """Processes of vLLM on another node than the leader's. No probe: there is no port, and the leader waits for it.
 
     Raises RenderError when the template sets a variable of the operator.
     """
-    name = service.metadata.name
-    command = triton_command(service, features)
-    return {
-        "name": TRITON_CONTAINER,
-        "image": image,
-        "imagePullPolicy": fleet.image_pull_policy,
-        "command": command[:1],
-        "args": command[1:],
-        "env": _triton_env(name, template, several=plan.nodes > 1),
-        "ports": [
-            {"name": "http", "containerPort": HTTP_PORT, "protocol": "TCP"},
-            {"name": "grpc", "containerPort": GRPC_PORT, "protocol": "TCP"},
-            {"name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP"},
-        ],
-        "resources": _resources(template, accelerators) | ({"claims": [{"name": CLAIM}]} if claimed else {}),
-        "securityContext": container_security(),
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": triton_mounts(service.spec.model, template, fleet),
-        "lifecycle": build_lifecycle(fleet),
-        **build_probes(name, plan),
-    }
-
-
-def build_worker_container(
-    service: LLMService,
-    image: str,
-    template: PodTemplate,
-    accelerators: dict[str, str],
-    fleet: FleetDefaults,
-    *,
-    claimed: bool = False,
-) -> Manifest:
-    """Processes of vLLM on another node than the leader's. No probe: there is no port, and the leader waits for it."""
-    return {
-        "name": WORKER_CONTAINER,
-        "image": image,
-        "imagePullPolicy": fleet.image_pull_policy,
+    own: Manifest = {
         "command": ["python3", "-m", "llmvllm.worker"],
         "workingDir": f"/repository/{engine_model(service).name}/1",
-        "env": _with_asked([*variables(ENV), ADDRESS], template),
-        "resources": _resources(template, accelerators) | ({"claims": [{"name": CLAIM}]} if claimed else {}),
-        "securityContext": container_security(),
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": triton_mounts(service.spec.model, template, fleet),
     }
+    return _computing(WORKER_CONTAINER, service, made, fleet, own, [ADDRESS])
 
 
-def _triton_env(name: str, template: PodTemplate, *, several: bool) -> list[Manifest]:
-    token = {"secretKeyRef": {"name": secret_name(name), "key": TOKEN_KEY}}
-    owned: list[Manifest] = [*variables(ENV), {"name": TOKEN_VARIABLE, "valueFrom": token}]
-    return _with_asked([*owned, *([ADDRESS] if several else [])], template)
+def _computing(
+    name: str, service: LLMService, made: Parts, fleet: FleetDefaults, own: Manifest, owned: list[Manifest]
+) -> Manifest:
+    """A container in the serving image with the pod's accelerators: `own` fields, and variables `owned` by us."""
+    content = {
+        **own,
+        "env": _with_asked([*variables(ENV), *owned], made.template),
+        "resources": _resources(made.template, made.accelerators)
+        | ({"claims": [{"name": CLAIM}]} if made.claimed else {}),
+    }
+    mounts = triton_mounts(service.spec.model, made.template, fleet)
+    return container(name, made.image.image, fleet, content, mounts)
 
 
 def _with_asked(owned: list[Manifest], template: PodTemplate) -> list[Manifest]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
-
 from llmservice.api.plan import CapacityPlan
 from llmservice.api.service import LLMService
 from llmservice.workload.manifest import Manifest, manifest
-from llmservice.workload.names import INPUTS_ANNOTATION, REVISION_LABEL, revision_name, selector
+from llmservice.workload.names import INPUTS_ANNOTATION, REVISION_LABEL, replica_selector, revision_name
 from llmservice.workload.probes import FETCH_ALLOWANCE, startup_budget
 from llmservice.workload.queue import queue_labels
 
@@ -31,17 +29,10 @@ def build_deployment(
         extra_labels=queue_labels(service),
     )
     built["spec"] = {
-        "selector": {"matchLabels": selector(service.metadata.name) | {REVISION_LABEL: revision}},
+        "selector": {"matchLabels": replica_selector(service.metadata.name) | {REVISION_LABEL: revision}},
         "revisionHistoryLimit": 0,
         "progressDeadlineSeconds": int(budget.total_seconds()),
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
         "template": template,
     }
-    return built
-
-
-def with_replicas(keeper: Manifest, replicas: int) -> Manifest:
-    """A Deployment or LeaderWorkerSet with its count. Always set it: a field dropped from an apply falls back to 1."""
-    built = deepcopy(keeper)
-    built["spec"]["replicas"] = replicas
     return built

@@ -20,7 +20,8 @@ from llmservice.capacity.quantization import Quantization
 from llmservice.repository.errors import RenderError
 from llmservice.workload.manifest import Manifest
 from llmservice.workload.names import NAME_LABEL, checked
-from llmservice.workload.pod import USER_ID, accelerator_resources, engine_image, placement_of, pool_of
+from llmservice.workload.parts import accelerator_resources, engine_image, pool_of
+from llmservice.workload.pod import USER_ID, placement_of
 from llmservice.workload.security import container_security
 from llmservice.workload.template import merge
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from llmservice.api.fleet import FleetDefaults
 from llmservice.api.service import LLMService
 from llmservice.repository.topology import engine_model, topology
+from llmservice.workload.container import container
+from llmservice.workload.containers import ENV, variables
 from llmservice.workload.manifest import Manifest
 from llmservice.workload.names import CODE_CONTAINER
-from llmservice.workload.security import container_security
 
 
 def build_code_containers(service: LLMService, image: str, fleet: FleetDefaults) -> list[Manifest]:
@@ -19,20 +20,14 @@ def build_code_containers(service: LLMService, image: str, fleet: FleetDefaults)
     if not copies:
         return []
     script = f"/repository/{engine_model(service).name}/1/llmserving/image_code.py"
-    return [
-        {
-            "name": CODE_CONTAINER,
-            "image": image,
-            "imagePullPolicy": fleet.image_pull_policy,
-            "command": ["python3"],
-            "args": [script, *(f"--copy={model.image_code}:/repository/{model.name}/1" for model in copies)],
-            "env": [{"name": "HOME", "value": "/tmp"}, {"name": "PYTHONDONTWRITEBYTECODE", "value": "1"}],  # noqa: S108
-            "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
-            "securityContext": container_security(),
-            "terminationMessagePolicy": "FallbackToLogsOnError",
-            "volumeMounts": [
-                {"name": "repository", "mountPath": "/repository"},
-                {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the pod's own
-            ],
-        }
+    content: Manifest = {
+        "command": ["python3"],
+        "args": [script, *(f"--copy={model.image_code}:/repository/{model.name}/1" for model in copies)],
+        "env": variables(ENV),
+        "resources": {"requests": {"cpu": "50m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
+    }
+    mounts: list[Manifest] = [
+        {"name": "repository", "mountPath": "/repository"},
+        {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108 - the pod's own
     ]
+    return [container(CODE_CONTAINER, image, fleet, content, mounts)]

@@ -82,8 +82,8 @@ def secret_name(service: str) -> str:
     return checked(service) + SECRET_SUFFIX
 
 
-def selector(service: str) -> dict[str, str]:
-    """Labels that select every pod of a service, whatever its revision."""
+def replica_selector(service: str) -> dict[str, str]:
+    """Labels that select the pods with Triton, one a replica, whatever their revision."""
     return {label: value for label, value in search_labels(checked(service)).items() if label != MANAGED_BY_LABEL}
 
 
@@ -92,8 +92,8 @@ def worker_labels(service: str, revision: str | None = None) -> dict[str, str]:
     return labels(service, revision) | {NAME_LABEL: WORKER_NAME}
 
 
-def group_selector(service: str) -> dict[str, str]:
-    """Labels that select every pod of a service over several nodes, leaders and workers."""
+def pod_selector(service: str) -> dict[str, str]:
+    """Labels that select every pod of a service, with Triton or not."""
     return {INSTANCE_LABEL: checked(service), MANAGED_BY_LABEL: MANAGED_BY}
 
 

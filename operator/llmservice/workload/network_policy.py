@@ -11,8 +11,8 @@ from llmservice.workload.names import (
     METRICS_PORT,
     OPENAI_ADMIN_PORT,
     OPENAI_PORT,
-    group_selector,
-    selector,
+    pod_selector,
+    replica_selector,
     shared_name,
 )
 from llmservice.workload.openai import has_openai
@@ -34,7 +34,7 @@ def build_network_policy(service: LLMService) -> Manifest:
     exposed = service.spec.service.type is not ServiceType.CLUSTER_IP
     built = manifest(service, "networking.k8s.io/v1", "NetworkPolicy", shared_name(service.metadata.name))
     several = service.spec.engine.parallelism.nodes > 1
-    covered = {"matchLabels": (group_selector if several else selector)(service.metadata.name)}
+    covered = {"matchLabels": (pod_selector if several else replica_selector)(service.metadata.name)}
     built["spec"] = {
         "podSelector": covered,
         "policyTypes": ["Ingress"],

@@ -9,10 +9,10 @@ from llmservice.api.engine import Driver
 from llmservice.api.fleet import FleetDefaults
 from llmservice.api.service import LLMService
 from llmservice.repository.layout import gate_name
+from llmservice.workload.container import container
 from llmservice.workload.manifest import Manifest
 from llmservice.workload.names import GRPC_PORT, OPENAI_ADMIN_PORT, OPENAI_CONTAINER, OPENAI_PORT
 from llmservice.workload.probes import build_lifecycle, exit_timeout
-from llmservice.workload.security import container_security
 
 USER_ID: Final = 65532
 """The user of the operator's image and not Triton's: processes of one pod see each other, and the model's code need
@@ -47,21 +47,20 @@ def build_openai_containers(service: LLMService, fleet: FleetDefaults) -> list[M
         return []
     health = {"port": "openai-admin"}
     mounts = [{"name": volume["name"], "mountPath": path, "readOnly": True} for volume, path in _secrets(service)]
+    content: Manifest = {
+        "args": _arguments(service),
+        "env": [{"name": "HOME", "value": "/tmp"}],  # noqa: S108 - where nothing is written
+        "ports": [
+            {"name": "openai", "containerPort": OPENAI_PORT, "protocol": "TCP"},
+            {"name": "openai-admin", "containerPort": OPENAI_ADMIN_PORT, "protocol": "TCP"},
+        ],
+        "resources": {"requests": {"cpu": "50m", "memory": "96Mi"}, "limits": {"memory": "512Mi"}},
+    }
+    built = container(OPENAI_CONTAINER, fleet.operator_image, fleet, content, mounts)
+    built["securityContext"] |= {"runAsUser": USER_ID, "runAsGroup": USER_ID}
     return [
         {
-            "name": OPENAI_CONTAINER,
-            "image": fleet.operator_image,
-            "imagePullPolicy": fleet.image_pull_policy,
-            "args": _arguments(service),
-            "env": [{"name": "HOME", "value": "/tmp"}],  # noqa: S108 - where nothing is written
-            "ports": [
-                {"name": "openai", "containerPort": OPENAI_PORT, "protocol": "TCP"},
-                {"name": "openai-admin", "containerPort": OPENAI_ADMIN_PORT, "protocol": "TCP"},
-            ],
-            "resources": {"requests": {"cpu": "50m", "memory": "96Mi"}, "limits": {"memory": "512Mi"}},
-            "securityContext": {**container_security(), "runAsUser": USER_ID, "runAsGroup": USER_ID},
-            "terminationMessagePolicy": "FallbackToLogsOnError",
-            **({"volumeMounts": mounts} if mounts else {}),
+            **built,
             "lifecycle": build_lifecycle(fleet),
             "startupProbe": {"httpGet": {"path": "/healthz", **health}, "periodSeconds": 1, "failureThreshold": 60},
             "readinessProbe": {"httpGet": {"path": "/readyz", **health}, "periodSeconds": 5, "timeoutSeconds": 5},

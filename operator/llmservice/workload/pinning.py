@@ -12,6 +12,7 @@ from llmservice.changes.inputs import DEFAULT_IMAGE, Inputs, from_annotation
 from llmservice.repository.layout import CONFIG_FILE
 from llmservice.repository.proto import to_text
 from llmservice.repository.render import Repository, Role
+from llmservice.workload.keeper import template_field
 from llmservice.workload.manifest import Manifest
 from llmservice.workload.names import INPUTS_ANNOTATION, LIVE_INPUTS_ANNOTATION, MANAGED_BY, REVISION_LABEL
 from llmservice.workload.owned_part import owned_part
@@ -22,33 +23,33 @@ SEQUENCES: Final = "max_sequences"
 
 @dataclass(frozen=True)
 class LiveRevision:
-    """A revision as it stands: its Deployment or LeaderWorkerSet and, unless somebody deleted it, its ConfigMap."""
+    """A revision as it stands: its keeper and, unless somebody deleted it, its ConfigMap."""
 
-    deployment: Manifest
+    keeper: Manifest
     config_map: Manifest | None = None
 
     @property
     def revision(self) -> str:
         """The revision's name; empty for an object without the label."""
-        return str(self.deployment["metadata"].get("labels", {}).get(REVISION_LABEL, ""))
+        return str(self.keeper["metadata"].get("labels", {}).get(REVISION_LABEL, ""))
 
     @property
     def leaving(self) -> bool:
         """Whether it is being deleted, or is no revision at all."""
-        return not self.revision or "deletionTimestamp" in self.deployment["metadata"]
+        return not self.revision or "deletionTimestamp" in self.keeper["metadata"]
 
     @property
     def inputs(self) -> Inputs | None:
         """What it was rendered from; None for an object that does not say."""
-        text = self.deployment["metadata"].get("annotations", {}).get(INPUTS_ANNOTATION)
+        text = self.keeper["metadata"].get("annotations", {}).get(INPUTS_ANNOTATION)
         return None if text is None else from_annotation(text)
 
     @property
     def template(self) -> Manifest:
         """Its pod template, or that of its groups, as it was applied."""
-        field = "leaderWorkerTemplate" if "leaderWorkerTemplate" in self.deployment["spec"] else "template"
-        part = owned_part(self.deployment, MANAGED_BY) or {}
-        template: Manifest = part.get("spec", {}).get(field) or self.deployment["spec"][field]
+        field = template_field(self.keeper)
+        part = owned_part(self.keeper, MANAGED_BY) or {}
+        template: Manifest = part.get("spec", {}).get(field) or self.keeper["spec"][field]
         return template
 
 
@@ -59,7 +60,7 @@ def pinned(inputs: Inputs, live: Sequence[LiveRevision]) -> LiveRevision | None:
         for revision in live
         if not revision.leaving and revision.inputs is not None and not needs_revision(revision.inputs, inputs)
     ]
-    return max(candidates, key=lambda found: found.deployment["metadata"].get("creationTimestamp") or "", default=None)
+    return max(candidates, key=lambda found: found.keeper["metadata"].get("creationTimestamp") or "", default=None)
 
 
 def kept_repository(live: LiveRevision, rendered: Repository, live_inputs: str) -> Repository:

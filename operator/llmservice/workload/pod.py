@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Self
+from typing import Final
 
-from llmservice.api.fleet import EngineImage, FleetDefaults, Pool
+from llmservice.api.fleet import FleetDefaults, Pool
 from llmservice.api.placement import Spread
 from llmservice.api.plan import CapacityPlan
 from llmservice.api.service import LLMService
 from llmservice.api.template import PodTemplate
-from llmservice.capacity.accelerators import find_accelerator
-from llmservice.repository.errors import RenderError
-from llmservice.repository.features import TritonFeatures
-from llmservice.repository.images import triton_version_of
-from llmservice.workload.claims import claimed_annotation, is_claimed, pod_claims
+from llmservice.workload.claims import claimed_annotation, pod_claims
 from llmservice.workload.containers import (
     build_repository_container,
     build_triton_container,
@@ -27,15 +22,15 @@ from llmservice.workload.names import (
     REVISION_LABEL,
     TRITON_VERSION_ANNOTATION,
     labels,
+    replica_selector,
     revision_name,
-    selector,
     shared_name,
     worker_labels,
 )
 from llmservice.workload.openai import build_openai_containers
+from llmservice.workload.parts import Parts
 from llmservice.workload.probes import grace_period
 from llmservice.workload.queue import queue_labels
-from llmservice.workload.template import merge
 from llmservice.workload.volumes import build_volumes
 from llmservice.workload.weights import build_weights_containers
 
@@ -47,16 +42,7 @@ USER_ID: Final = 1000
 def build_pod_template(service: LLMService, plan: CapacityPlan, fleet: FleetDefaults, revision: str) -> Manifest:
     """The whole pod template, labelled with `revision`. Raises RenderError with the path of a field that cannot be."""
     made = Parts.of(service, plan, fleet)
-    triton = build_triton_container(
-        service,
-        plan,
-        made.image.image,
-        TritonFeatures.for_version(made.image.triton_version),
-        made.template,
-        made.accelerators,
-        fleet,
-        claimed=made.claimed,
-    )
+    triton = build_triton_container(service, plan, made, fleet)
     drain: Manifest = {
         "terminationGracePeriodSeconds": grace_period(service.spec.drain, fleet),
         "topologySpreadConstraints": _spread(service, made.pool, revision),
@@ -71,34 +57,9 @@ def build_worker_template(service: LLMService, plan: CapacityPlan, fleet: FleetD
     They end after the leader, which has drained by then.
     """
     made = Parts.of(service, plan, fleet)
-    worker = build_worker_container(
-        service, made.image.image, made.template, made.accelerators, fleet, claimed=made.claimed
-    )
+    worker = build_worker_container(service, made, fleet)
     worn = worker_labels(service.metadata.name, revision)
     return _assembled(service, plan, fleet, revision, made, {}, [worker], worn)
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What every pod of a replica is made from. `accelerators` are extended resources; none where it has a claim."""
-
-    pool: Pool
-    image: EngineImage
-    template: PodTemplate
-    claimed: bool
-    accelerators: dict[str, str]
-
-    @classmethod
-    def of(cls, service: LLMService, plan: CapacityPlan, fleet: FleetDefaults) -> Self:
-        """The parts. Raises RenderError."""
-        pool, claimed = pool_of(service, fleet), is_claimed(service, plan)
-        return cls(
-            pool=pool,
-            image=engine_image(service, fleet),
-            template=merge(pool.template, service.spec.template),
-            claimed=claimed,
-            accelerators={} if claimed else accelerator_resources(pool, plan),
-        )
 
 
 def _assembled(
@@ -152,43 +113,6 @@ def _assembled(
     }
 
 
-def pool_of(service: LLMService, fleet: FleetDefaults) -> Pool:
-    """The service's pool. Raises RenderError that names the pools there are."""
-    name = service.spec.placement.pool
-    if name not in fleet.pools:
-        raise RenderError(
-            "spec.placement.pool", f"there is no pool {name!r}: use one of {', '.join(sorted(fleet.pools)) or '(none)'}"
-        )
-    return fleet.pools[name]
-
-
-def engine_image(service: LLMService, fleet: FleetDefaults) -> EngineImage:
-    """The Triton image of the service's replicas, and the Triton version in it.
-
-    Of an image that the service names, the version is that of NVIDIA's tag, else taken to be the default image's.
-    """
-    engine = service.spec.engine
-    if engine.backend not in fleet.images:
-        raise RenderError(
-            "spec.engine.backend",
-            f"the fleet has no image for {engine.backend.value}, whose Triton version says what can be rendered: set "
-            f"fleet.images.{engine.backend.value} in the chart's values",
-        )
-    default = fleet.images[engine.backend]
-    if engine.image is None:
-        return default
-    return EngineImage(image=engine.image, triton_version=triton_version_of(engine.image) or default.triton_version)
-
-
-def accelerator_resources(pool: Pool, plan: CapacityPlan) -> dict[str, str]:
-    """The extended resource of one pod: `{"nvidia.com/gpu": "2"}`; empty on CPU."""
-    known = find_accelerator(pool.accelerator)
-    resource = pool.resource or (known.resource if known else "")
-    if not resource or not plan.accelerators_per_replica:
-        return {}
-    return {resource: str(plan.accelerators_per_pod)}
-
-
 def placement_of(pool: Pool, template: PodTemplate, *, on_gpu: bool) -> Manifest:
     """Where the pod may run. GPU nodes are commonly tainted with their resource's name, so that is tolerated."""
     tolerations = [dict(toleration) for toleration in template.tolerations]
@@ -221,12 +145,12 @@ def _spread(service: LLMService, pool: Pool, revision: str) -> list[Manifest]:
             "maxSkew": 1,
             "topologyKey": key,
             "whenUnsatisfiable": "ScheduleAnyway",
-            "labelSelector": {"matchLabels": selector(name)},
+            "labelSelector": {"matchLabels": replica_selector(name)},
         }
         if required and key in larger:
             constraint |= {
                 "whenUnsatisfiable": "DoNotSchedule",
-                "labelSelector": {"matchLabels": selector(name) | {REVISION_LABEL: revision}},
+                "labelSelector": {"matchLabels": replica_selector(name) | {REVISION_LABEL: revision}},
                 "nodeTaintsPolicy": "Honor",
             }
         built.append(constraint)

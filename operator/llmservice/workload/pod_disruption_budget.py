@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llmservice.api.service import LLMService
 from llmservice.workload.manifest import Manifest, manifest
-from llmservice.workload.names import group_selector, selector, shared_name
+from llmservice.workload.names import pod_selector, replica_selector, shared_name
 
 
 def build_pod_disruption_budget(service: LLMService) -> Manifest:
@@ -20,6 +20,6 @@ def build_pod_disruption_budget(service: LLMService) -> Manifest:
     built["spec"] = {
         "maxUnavailable": 1,
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
-        "selector": {"matchLabels": (group_selector if several else selector)(service.metadata.name)},
+        "selector": {"matchLabels": (pod_selector if several else replica_selector)(service.metadata.name)},
     }
     return built

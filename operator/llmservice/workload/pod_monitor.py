@@ -5,7 +5,7 @@ from __future__ import annotations
 from llmservice.api.fleet import FleetDefaults
 from llmservice.api.service import LLMService
 from llmservice.workload.manifest import Manifest, manifest
-from llmservice.workload.names import REVISION_LABEL, selector, shared_name
+from llmservice.workload.names import REVISION_LABEL, replica_selector, shared_name
 from llmservice.workload.openai import has_openai
 
 
@@ -20,7 +20,7 @@ def build_pod_monitor(service: LLMService, fleet: FleetDefaults) -> Manifest:
     )
     pages = ["metrics", "openai-admin"] if has_openai(service) else ["metrics"]
     built["spec"] = {
-        "selector": {"matchLabels": selector(service.metadata.name)},
+        "selector": {"matchLabels": replica_selector(service.metadata.name)},
         "podTargetLabels": [REVISION_LABEL],
         "podMetricsEndpoints": [{"port": page, "path": "/metrics", "interval": "15s"} for page in pages],
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llmservice.api.service import LLMService
 from llmservice.workload.manifest import Manifest, manifest
-from llmservice.workload.names import GRPC_PORT, HTTP_PORT, METRICS_PORT, OPENAI_PORT, selector, shared_name
+from llmservice.workload.names import GRPC_PORT, HTTP_PORT, METRICS_PORT, OPENAI_PORT, replica_selector, shared_name
 from llmservice.workload.openai import has_openai
 
 
@@ -31,7 +31,7 @@ def build_service(service: LLMService) -> Manifest:
     )
     built["spec"] = {
         "type": asked.type.value,
-        "selector": selector(service.metadata.name),
+        "selector": replica_selector(service.metadata.name),
         "ports": [
             {"name": "http", "port": HTTP_PORT, "targetPort": "http", "protocol": "TCP", "appProtocol": "http"},
             {

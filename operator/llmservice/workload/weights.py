@@ -10,10 +10,10 @@ from llmservice.api.service import LLMService
 from llmservice.api.template import PodTemplate
 from llmservice.repository.source_folders import source_folders
 from llmservice.repository.topology import engine_model
+from llmservice.workload.container import container
 from llmservice.workload.containers import ENV, asked_env, variables
 from llmservice.workload.manifest import Manifest
 from llmservice.workload.names import CONVERT_CONTAINER, LEASE_CONTAINER, WEIGHTS_CONTAINER
-from llmservice.workload.security import container_security
 from llmservice.workload.volumes import (
     CACHE_PATH,
     SOURCE_PATH,
@@ -30,6 +30,9 @@ FETCHED_PATH: Final = "/models/.fetched"
 
 _REFUSED: Final = ("PYTHON", "LD_")
 """Beginnings of variables that would bring code into a container that writes a cache of others."""
+
+_WRITING: Final[Manifest] = {"requests": {"cpu": "100m", "memory": "256Mi"}}
+"""No memory limit: written files count towards it, and the kernel takes their pages back when it must."""
 
 _POD_UID: Final[Manifest] = {"name": "POD_UID", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}
 
@@ -66,18 +69,8 @@ def _fetch(model: ModelSpec, folders: tuple[str, ...], template: PodTemplate, fl
         arguments += ["--size-limit", str(limit)]
     owned = [*variables(ENV), *_credentials(model.source), *([_POD_UID] if cached else [])]
     asked = [one for name, one in asked_env(template, owned).items() if not name.startswith(_REFUSED)]
-    built: Manifest = {
-        "name": WEIGHTS_CONTAINER,
-        "image": fleet.operator_image,
-        "imagePullPolicy": fleet.image_pull_policy,
-        "args": arguments,
-        "env": owned + asked,
-        # No memory limit: written files count towards it, and the kernel takes their pages back when it must.
-        "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}},
-        "securityContext": container_security(),
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": fetch_mounts(model, template, fleet),
-    }
+    content: Manifest = {"args": arguments, "env": owned + asked, "resources": _WRITING}
+    built = container(WEIGHTS_CONTAINER, fleet.operator_image, fleet, content, fetch_mounts(model, template, fleet))
     if model.source.s3 and model.source.s3.credentials_secret:
         built["envFrom"] = [{"secretRef": {"name": model.source.s3.credentials_secret}}]
     return built
@@ -85,18 +78,13 @@ def _fetch(model: ModelSpec, folders: tuple[str, ...], template: PodTemplate, fl
 
 def _lease(fleet: FleetDefaults) -> Manifest:
     """A sidecar (KEP-753: on by default since 1.29) that holds the pod's lease from before the fetch until its end."""
-    return {
-        "name": LEASE_CONTAINER,
-        "image": fleet.operator_image,
-        "imagePullPolicy": fleet.image_pull_policy,
+    content: Manifest = {
         "restartPolicy": "Always",
         "command": ["python3", "-I", "-m", "llmservice.weights.hold", CACHE_PATH, "$(POD_UID)"],
         "env": [*variables(ENV), _POD_UID],
         "resources": {"requests": {"cpu": "1m", "memory": "16Mi"}, "limits": {"memory": "64Mi"}},
-        "securityContext": container_security(),
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": lease_mounts(),
     }
+    return container(LEASE_CONTAINER, fleet.operator_image, fleet, content, lease_mounts())
 
 
 def _local(service: LLMService, image: str, template: PodTemplate, fleet: FleetDefaults) -> Manifest:
@@ -130,19 +118,13 @@ def _in_serving_image(
 ) -> Manifest:
     script = f"/repository/{engine_model(service).name}/1/llmserving/weights.py"
     owned = variables(ENV)
-    return {
-        "name": name,
-        "image": image,
-        "imagePullPolicy": fleet.image_pull_policy,
+    content: Manifest = {
         "command": ["python3"],
         "args": [script, "--source", _literal(source.text), "--target", "/models", *arguments],
         "env": owned + list(asked_env(template, owned).values()),
-        # No memory limit: written files count towards it, and the kernel takes their pages back when it must.
-        "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}},
-        "securityContext": container_security(),
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": mounts,
+        "resources": _WRITING,
     }
+    return container(name, image, fleet, content, mounts)
 
 
 def _literal(text: str) -> str:

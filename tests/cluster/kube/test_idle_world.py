@@ -7,7 +7,7 @@ import pytest
 from llmservice.kube.differs import differing, needs_apply, stamp
 from llmservice.kube.real import RealKube
 from llmservice.kube.resources import Resource
-from llmservice.workload.deployment import with_replicas
+from llmservice.workload.keeper import with_replicas
 from tests.cluster.known_cases import KNOWN
 from tests.unit.workload.cases import Case
 

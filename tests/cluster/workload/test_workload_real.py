@@ -8,7 +8,7 @@ from llmservice.kube.client import FIELD_MANAGER
 from llmservice.kube.real import RealKube
 from llmservice.kube.resources import Manifest
 from llmservice.workload.build import Workload
-from llmservice.workload.deployment import with_replicas
+from llmservice.workload.keeper import with_replicas
 from llmservice.workload.pinning import LiveRevision
 from tests.cluster.known_cases import KNOWN
 from tests.unit.workload.cases import SMOLLM, Case, fleet, service, workload

@@ -10,7 +10,7 @@ import pytest
 from llmservice.api.knobs import Knobs
 from llmservice.api.service import MAX_NAME_LENGTH
 from llmservice.repository.errors import RenderError
-from llmservice.workload.deployment import with_replicas
+from llmservice.workload.keeper import with_replicas
 from llmservice.workload.openai import build_openai_containers
 from tests.unit.workload.cases import CASES, LLAMA, SMOLLM, Case, fleet, service, workload
 

@@ -115,7 +115,7 @@ def test_a_change_taken_back_finds_its_old_revision() -> None:
 def test_a_revision_that_is_being_deleted_is_not_kept() -> None:
     asked = service({"model": SMOLLM})
     gone = stored(workload(asked, fleet()))
-    gone.deployment["metadata"]["deletionTimestamp"] = "2026-01-03T00:00:00Z"
+    gone.keeper["metadata"]["deletionTimestamp"] = "2026-01-03T00:00:00Z"
     assert not workload(asked, fleet(), live=[gone]).kept
 
 
@@ -169,7 +169,7 @@ def test_an_unchanged_kept_revision_keeps_its_configuration_to_the_letter() -> N
 def test_a_lost_config_map_is_rendered_again() -> None:
     asked = service({"model": SMOLLM})
     before = workload(asked, fleet())
-    after = workload(asked, fleet(), live=[LiveRevision(stored(before).deployment)])
+    after = workload(asked, fleet(), live=[LiveRevision(stored(before).keeper)])
     assert after.kept
     assert after.manifest("ConfigMap") == before.manifest("ConfigMap")
 
@@ -177,8 +177,8 @@ def test_a_lost_config_map_is_rendered_again() -> None:
 def test_an_object_that_names_no_owners_is_taken_whole() -> None:
     asked = service({"model": SMOLLM})
     live = stored(workload(asked, fleet()))
-    del live.deployment["metadata"]["managedFields"]
-    assert live.template == live.deployment["spec"]["template"]
+    del live.keeper["metadata"]["managedFields"]
+    assert live.template == live.keeper["spec"]["template"]
 
 
 def test_the_owned_part_leaves_out_defaults_other_writers_and_foreign_list_items() -> None:

@@ -1,4 +1,4 @@
-"""Label and field selectors: as text for the API server, as predicates for the fake."""
+"""Label and field selectors, as text for the API server and as predicates, and the fields that they name."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ def matches_fields(manifest: Manifest, selector: str) -> bool:
     """Whether the object's fields satisfy `path=value,path!=value`; a field that is absent reads as empty."""
     for term in filter(None, selector.split(",")):
         path, operator, value = term.partition("!=") if "!=" in term else term.partition("=")
-        equal = str(_at(manifest, path)) == value.removeprefix("=")
+        found = field_at(manifest, path)
+        equal = ("" if found is None else str(found)) == value.removeprefix("=")
         if equal == (operator == "!="):
             return False
     return True
 
 
-def _at(manifest: Manifest, path: str) -> Any:
+def field_at(manifest: Mapping[str, Any], path: str) -> Any:
+    """The value at `spec.model.source`, through maps alone; None where there is none."""
     value: Any = manifest
     for name in path.split("."):
-        value = value.get(name) if isinstance(value, dict) else None
-    return "" if value is None else value
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from llmservice.diagnose.pod import Pod, read_pod
 from llmservice.diagnose.startup import needs_log
@@ -13,6 +13,7 @@ from llmservice.kube import resources
 from llmservice.kube.client import KubeClient
 from llmservice.kube.errors import KubeError, NotServed
 from llmservice.kube.resources import Manifest, Resource
+from llmservice.kube.selectors import field_at
 from llmservice.reconcile.work_queue import Key
 from llmservice.reconcile.world import ChildId, MissingClaim, World, is_controlled_by, owner_in_words
 from llmservice.workload.names import NAME_LABEL, REVISION_LABEL, WEIGHTS_CONTAINER, WORKER_NAME, search_labels
@@ -31,7 +32,7 @@ READ_KINDS: Final = (
 """Kinds of children that are read. Secrets are not among them: they are written and never read."""
 
 LOG_LINES: Final = 200
-_CLAIMS: Final = (("spec", "model", "source", "pvc", "claimName"), ("spec", "model", "cache", "claimName"))
+_CLAIMS: Final = ("spec.model.source.pvc.claimName", "spec.model.cache.claimName")
 _WANTED_EVENTS = {"Pulling", "Pulled", "Killing"}
 
 
@@ -166,11 +167,9 @@ async def _autoscaler(client: KubeClient, world: World) -> str | None:
 async def _missing_claim(client: KubeClient, world: World) -> MissingClaim | None:
     """The PersistentVolumeClaim that the spec names and that is not there."""
     for path in _CLAIMS:
-        found: Any = world.service
-        for name in path:
-            found = found.get(name) if isinstance(found, dict) else None
+        found = field_at(world.service or {}, path)
         if isinstance(found, str) and not await client.get(resources.PERSISTENT_VOLUME_CLAIM, world.key[0], found):
-            return MissingClaim(found, ".".join(path))
+            return MissingClaim(found, path)
     return None
 
 

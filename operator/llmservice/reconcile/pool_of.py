@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from llmservice.api.fleet import FleetDefaults, Pool
+from llmservice.api.fleet import FleetDefaults
 from llmservice.api.placement import Allocation
-from llmservice.capacity.accelerators import find_accelerator
+from llmservice.capacity.pools import resource_of
+from llmservice.kube.selectors import field_at
 from llmservice.reconcile.fleet_view import FleetView
 from llmservice.reconcile.world import World
 from llmservice.workload.claims import device_class, device_selectors
@@ -16,11 +17,10 @@ from llmservice.workload.claims import device_class, device_selectors
 
 async def see_pool_of(world: World, fleet: FleetDefaults, view: FleetView | None) -> World:
     """The world with the nodes of the service's pool; as it was where there is nothing to look at."""
-    placement = _placement(world)
-    pool = fleet.pools.get(str(placement.get("pool")))
+    pool = fleet.pools.get(pool_name(world))
     if view is None or pool is None:
         return world
-    claimed = placement.get("allocation") == Allocation.RESOURCE_CLAIM.value
+    claimed = field_at(world.service or {}, "spec.placement.allocation") == Allocation.RESOURCE_CLAIM.value
     resource = device_class(pool) if claimed else resource_of(pool)
     if not resource:
         return world
@@ -34,7 +34,7 @@ async def see_pool_of(world: World, fleet: FleetDefaults, view: FleetView | None
 
 def as_seen(fleet: FleetDefaults, world: World) -> FleetDefaults:
     """The fleet for the plan: how the pool's GPUs are shared is what the nodes say, unless the fleet says it."""
-    name = str(_placement(world).get("pool"))
+    name = pool_name(world)
     pool = fleet.pools.get(name)
     if pool is None or world.pool is None or pool.sharing is not None or world.pool.sharing is None:
         return fleet
@@ -42,17 +42,9 @@ def as_seen(fleet: FleetDefaults, world: World) -> FleetDefaults:
     return fleet.model_copy(update={"pools": {**fleet.pools, name: shared}})
 
 
-def resource_of(pool: Pool) -> str:
-    """The extended resource that one accelerator of the pool is; empty on a CPU."""
-    known = find_accelerator(pool.accelerator)
-    return pool.resource or (known.resource if known else "")
-
-
-def _placement(world: World) -> Mapping[str, Any]:
-    """As stored: the object may be one that cannot be parsed."""
-    spec = (world.service or {}).get("spec")
-    placement = spec.get("placement") if isinstance(spec, dict) else None
-    return placement if isinstance(placement, dict) else {}
+def pool_name(world: World) -> str:
+    """The pool that the service names, as stored: the object may be one that cannot be parsed."""
+    return str(field_at(world.service or {}, "spec.placement.pool"))
 
 
 def _has_no_node(conditions: Mapping[str, Mapping[str, Any]]) -> bool:

@@ -11,6 +11,7 @@ from llmservice.capacity.accelerators import find_accelerator
 from llmservice.capacity.quota import Claimant, Share, share_of
 from llmservice.kube import resources
 from llmservice.kube.client import KubeClient
+from llmservice.kube.selectors import field_at
 from llmservice.reconcile.work_queue import Key
 
 
@@ -23,7 +24,7 @@ class Quotas:
 
     async def claimants(self, client: KubeClient, key: Key, service: Mapping[str, Any]) -> tuple[Claimant, ...]:
         """The services of the namespace that take from the same pool; empty where it has no quota for them."""
-        name = _text(_part(service, "placement"), "pool", "cpu")
+        name = _pool(service)
         pool = self.fleet.pools.get(name)
         known = find_accelerator(pool.accelerator) if pool else None
         if pool is None or pool.quota_of(key[0]) is None or (known is not None and known.is_cpu):
@@ -32,7 +33,7 @@ class Quotas:
         return tuple(
             self._claimant(one, name)
             for one in listed
-            if _text(_part(one, "placement"), "pool", "cpu") == name and not one["metadata"].get("deletionTimestamp")
+            if _pool(one) == name and not one["metadata"].get("deletionTimestamp")
         )
 
     def share(self, key: Key, pool: str, claimants: tuple[Claimant, ...]) -> Share | None:
@@ -57,29 +58,20 @@ class Quotas:
         return count if granted_of == pool else 0
 
     def _claimant(self, service: Mapping[str, Any], pool: str) -> Claimant:
-        split = _part(service, "engine").get("parallelism")
-        split = split if isinstance(split, dict) else {}
-        each = _count(split, "tensor", 1) * _count(split, "pipeline", 1)
-        spec = service.get("spec") or {}
-        asked = _count(spec, "replicas", _count(_part(service, "scaling"), "minReplicas", 1))
-        status = service.get("status") or {}
-        there = _count(status, "replicas", 0) if status.get("pool") == pool else 0
+        split = "spec.engine.parallelism"
+        each = _count(service, f"{split}.tensor", 1) * _count(service, f"{split}.pipeline", 1)
+        asked = _count(service, "spec.replicas", _count(service, "spec.scaling.minReplicas", 1))
+        there = _count(service, "status.replicas", 0) if field_at(service, "status.pool") == pool else 0
         metadata = service["metadata"]
         return Claimant(metadata["name"], str(metadata.get("creationTimestamp", "")), asked * each, there * each)
 
 
-def _part(service: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """A part of a spec as stored: the object may be one that cannot be parsed."""
-    spec = service.get("spec")
-    part = spec.get(name) if isinstance(spec, dict) else None
-    return part if isinstance(part, dict) else {}
+def _pool(service: Mapping[str, Any]) -> str:
+    """Of a service as stored: it may be one that cannot be parsed."""
+    value = field_at(service, "spec.placement.pool")
+    return value if isinstance(value, str) else "cpu"
 
 
-def _count(part: Mapping[str, Any], name: str, default: int) -> int:
-    value = part.get(name)
+def _count(service: Mapping[str, Any], path: str, default: int) -> int:
+    value = field_at(service, path)
     return value if isinstance(value, int) and not isinstance(value, bool) else default
-
-
-def _text(part: Mapping[str, Any], name: str, default: str) -> str:
-    value = part.get(name)
-    return value if isinstance(value, str) else default

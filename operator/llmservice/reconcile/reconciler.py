@@ -30,7 +30,7 @@ from llmservice.reconcile.intent import Blocked, Intent, intend
 from llmservice.reconcile.live import LiveChanges
 from llmservice.reconcile.log_context import about, note_generation
 from llmservice.reconcile.observe import namespace_terminating, observe, observe_strangers, observe_troubles
-from llmservice.reconcile.pool_of import as_seen, see_pool_of
+from llmservice.reconcile.pool_of import as_seen, pool_name, see_pool_of
 from llmservice.reconcile.quota import Quotas
 from llmservice.reconcile.report import Report, differs, report, report_blindness, status_manifest
 from llmservice.reconcile.tell import Told, tell
@@ -119,7 +119,7 @@ class Reconciler:
         trying = partial(self.tuner.canary, *known) if self.tuner else _nobody
         seen = self.fleet if world.pool is None else as_seen(self.fleet, world)
         shown = Shown(partial(inspected_model, world), serving=any(pod.ready for pod in world.pods))
-        pool = str(((world.service.get("spec") or {}).get("placement") or {}).get("pool"))
+        pool = pool_name(world)
         share = self._quotas.share(world.key, pool, world.claimants)
         intent = intend(
             world.service,

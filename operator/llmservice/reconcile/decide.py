@@ -241,7 +241,7 @@ def _removals(world: World, step: RolloutStep, manifests: Sequence[Manifest]) ->
     gone = {revision_name(world.key[1], revision) for revision in step.finished}
     wanted = {(Resource.of(one), one["metadata"]["name"]) for one in manifests}
     kept = {revision_name(world.key[1], revision) for revision in step.replicas} - gone
-    kept |= {revision_name(world.key[1], pod.revision) for pod in world.pods if not pod.over}
+    kept |= {revision_name(world.key[1], pod.revision) for pod in world.all_pods if not pod.over}
     found = []
     for (resource, name), live in world.children.items():
         if (resource, name) in wanted or name in kept:

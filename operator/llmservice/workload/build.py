@@ -16,6 +16,7 @@ from llmservice.repository.render import Repository
 from llmservice.workload.claims import build_claim_template, is_claimed
 from llmservice.workload.config_map import build_config_map
 from llmservice.workload.deployment import build_deployment
+from llmservice.workload.keeper import keeps_groups
 from llmservice.workload.leader_worker_set import build_group_template, build_leader_worker_set
 from llmservice.workload.manifest import Manifest, digest
 from llmservice.workload.network_policy import build_network_policy
@@ -69,8 +70,9 @@ def build(
 ) -> Workload:
     """The workload of `service`. `live` are its revisions in the cluster: one that fits is kept as it is.
 
-    Pure: equal arguments give equal manifests. The Deployment carries no `replicas` (`with_replicas` sets them).
-    Raises RenderError with the path of a field that cannot be built.
+    What revisions share serves those that leave too, until they are gone. Pure: equal arguments give equal
+    manifests. The keeper carries no `replicas` (`with_replicas` sets them). Raises RenderError with the path of a field
+    that cannot be built.
     """
     inputs = inputs_of(service, fleet)
     live_inputs = _live_inputs(service, fleet, knobs)
@@ -84,12 +86,9 @@ def build(
         revision, template = kept.revision, kept.template
         effective = kept_repository(kept, repository, live_inputs)
         inputs = with_kept_image(inputs, kept)
-    return Workload(
-        revision=revision,
-        manifests=_manifests(service, plan, fleet, operator_key, revision, template, effective, inputs, live_inputs),
-        repository=effective,
-        kept=kept is not None,
-    )
+    groups = plan.nodes > 1 or any(keeps_groups(one.keeper) for one in live)
+    made = _manifests(service, plan, fleet, operator_key, revision, template, effective, inputs, live_inputs, groups)
+    return Workload(revision=revision, manifests=made, repository=effective, kept=kept is not None)
 
 
 def repository_with(
@@ -115,10 +114,11 @@ def _manifests(
     repository: Repository,
     inputs: Inputs,
     live_inputs: str,
+    groups: bool,
 ) -> tuple[Manifest, ...]:
-    """In the order in which a pod needs them."""
+    """In the order in which a pod needs them. `groups`: replicas of this revision or of one that leaves are groups."""
     # vLLM's processes on several nodes trust whoever reaches them.
-    optional = [build_network_policy(service)] if fleet.network_policy or plan.nodes > 1 else []
+    optional = [build_network_policy(service, groups=groups)] if fleet.network_policy or groups else []
     optional += [build_pod_monitor(service, fleet)] if fleet.pod_monitor else []
     if is_claimed(service, plan):
         optional.append(build_claim_template(service, pool_of(service, fleet), plan, revision))

@@ -12,18 +12,17 @@ from llmservice.workload.names import (
     OPENAI_ADMIN_PORT,
     OPENAI_PORT,
     pod_selector,
-    replica_selector,
     shared_name,
 )
 from llmservice.workload.openai import has_openai
 
 
-def build_network_policy(service: LLMService) -> Manifest:
+def build_network_policy(service: LLMService, *, groups: bool) -> Manifest:
     """The NetworkPolicy: the ports, from the cluster's pods; from anywhere where the Service is exposed.
 
     Clients and the operator share Triton's ports, so the control APIs on them are guarded by the token and not by
-    address. Egress stays open: weights come from hubs and stores that only the user knows. Pods of a replica over
-    several nodes talk to each other on ports of their choice, and nobody else to them there.
+    address. Egress stays open: weights come from hubs and stores that only the user knows. Where replicas are `groups`
+    of pods, these talk to each other on ports of their choice, and nobody else to them there.
     """
     serving = [{"port": HTTP_PORT, "protocol": "TCP"}, {"port": GRPC_PORT, "protocol": "TCP"}]
     metrics = [{"port": METRICS_PORT, "protocol": "TCP"}]
@@ -33,15 +32,14 @@ def build_network_policy(service: LLMService) -> Manifest:
     cluster: list[Manifest] = [{"namespaceSelector": {}}]
     exposed = service.spec.service.type is not ServiceType.CLUSTER_IP
     built = manifest(service, "networking.k8s.io/v1", "NetworkPolicy", shared_name(service.metadata.name))
-    several = service.spec.engine.parallelism.nodes > 1
-    covered = {"matchLabels": (pod_selector if several else replica_selector)(service.metadata.name)}
+    covered = {"matchLabels": pod_selector(service.metadata.name)}
     built["spec"] = {
         "podSelector": covered,
         "policyTypes": ["Ingress"],
         "ingress": [
             {"ports": serving} if exposed else {"ports": serving, "from": cluster},
             {"ports": metrics, "from": cluster},
-            *([{"from": [{"podSelector": covered}]}] if several else []),
+            *([{"from": [{"podSelector": covered}]}] if groups else []),
         ],
     }
     return built

@@ -43,8 +43,10 @@ class GroupedCluster(SmallCluster):
                     worker = f"{leader}-{index}"
                     pods[worker] = _pod(worker, leader, template["workerTemplate"], self._status(leads=False))
             there = [pod for pod in self.pods() if pod.startswith(f"{name}-")]
-            for pod in set(there) - pods.keys():
-                self.remove(resources.POD, pod)
+            leaving = set(there) - pods.keys()
+            for pod in leaving:
+                if pod.rpartition("-")[0] not in leaving:  # workers go once their leader is gone
+                    self.remove(resources.POD, pod)
             for pod in pods.keys() - set(there):
                 self.kube.put(pods[pod])
             moved = moved or set(there) != pods.keys()

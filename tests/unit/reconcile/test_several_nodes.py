@@ -76,6 +76,33 @@ async def test_a_service_moves_from_one_node_to_two_and_back() -> None:
     assert len(cluster.kube.names(resources.DEPLOYMENT, KEY[0])) == 1
 
 
+async def test_groups_are_guarded_until_their_last_worker_is_gone() -> None:
+    cluster = GroupedCluster()
+    cluster.user_applies(ON_TWO_NODES, replicas=2)
+    await cluster.converge()
+    (old,) = cluster.sets()
+    single = {"backend": "vllm", "parallelism": {"tensor": 8}}
+    cluster.user_applies(ON_TWO_NODES, engine=single, replicas=2)
+    stages: list[int] = []
+    while stages[-1:] != [0]:
+        await cluster.reconcile()
+        groups = [pod for pod in cluster.pods() if pod.startswith(f"{old}-")]
+        stages.append(len(groups))
+        assert cluster.sets() == [old] or not groups
+        for pod in groups:
+            worn = cluster.kube.peek(resources.POD, KEY[0], pod)["metadata"]["labels"].items()
+            budget = cluster.kube.peek(resources.POD_DISRUPTION_BUDGET, *KEY)["spec"]
+            policy = cluster.kube.peek(resources.NETWORK_POLICY, *KEY)["spec"]
+            assert budget["selector"]["matchLabels"].items() <= worn
+            assert policy["podSelector"]["matchLabels"].items() <= worn
+            assert {"from": [{"podSelector": policy["podSelector"]}]} in policy["ingress"]
+        cluster.controllers_act()
+        assert len(stages) < 20
+    assert {4, 3, 1} <= set(stages)
+    await cluster.converge()
+    assert cluster.kube.names(resources.NETWORK_POLICY, KEY[0]) == []
+
+
 async def test_a_worker_without_a_node_is_what_the_replica_waits_for() -> None:
     cluster = GroupedCluster()
     cluster.workers_wait = True

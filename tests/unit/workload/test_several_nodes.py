@@ -40,6 +40,24 @@ def test_only_the_pods_of_a_group_reach_each_other_on_every_port() -> None:
         assert peer["podSelector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
 
 
+@pytest.mark.parametrize("policy", [False, True])
+def test_groups_that_leave_stay_covered_until_they_are_gone(policy: bool) -> None:
+    """Their pods still serve, and still trust whoever reaches them, though the spec asks for one node by now."""
+    groups = SEVERAL.build()
+    live = [LiveRevision(groups.keeper, groups.manifest("ConfigMap"))]
+    asked = service(SEVERAL.spec | {"engine": {"backend": "vllm"}})
+    between = workload(asked, fleet({"networkPolicy": policy}), live=live)
+    assert between.keeper["kind"] == "Deployment"
+    assert between.manifest("NetworkPolicy") == groups.manifest("NetworkPolicy")
+    assert between.manifest("PodDisruptionBudget") == groups.manifest("PodDisruptionBudget")
+    own = between.keeper["spec"]["template"]["metadata"]["labels"].items()
+    assert between.manifest("NetworkPolicy")["spec"]["podSelector"]["matchLabels"].items() <= own
+    after = workload(asked, fleet({"networkPolicy": policy}), live=[LiveRevision(between.keeper)])
+    policies = [one for one in after.manifests if one["kind"] == "NetworkPolicy"]
+    assert len(policies) == policy
+    assert all("ports" in rule for one in policies for rule in one["spec"]["ingress"])
+
+
 def test_a_worker_runs_our_code_from_the_engines_folder() -> None:
     (container,) = SEVERAL.templates()[1]["spec"]["containers"]
     assert container["command"] == ["python3", "-m", "llmvllm.worker"]

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Final
 
 from llmservice.api.knobs import Knobs
+from llmservice.tuning.bursts_felt import told
 from llmservice.tuning.decision import Decision, Outcome
 from llmservice.tuning.guard import last_change
 from llmservice.tuning.knob_moves import asked_of
@@ -65,9 +66,12 @@ def explained(decision: Decision, signals: Signals, proposal: Proposal) -> Decis
         slots=best.candidate.slots,
         replicas=max(1, best.replicas),
     )
+    kept = proposal.burst_floor
+    reason = f"{decision.reason.rstrip('.')}; {told(kept)}." if 0 < kept == proposal.need.up else decision.reason
     return replace(
         decision,
         proposed=proposed,
+        reason=reason,
         inputs=inputs(signals, proposal),
         headroom=round(proposal.headroom, 4),
         limiting=proposal.limiting,
@@ -78,7 +82,7 @@ def explained(decision: Decision, signals: Signals, proposal: Proposal) -> Decis
 
 def inputs(signals: Signals, proposal: Proposal) -> tuple[tuple[str, float], ...]:
     """The figures behind a decision, rounded for people."""
-    told: dict[str, float | None] = {
+    figures: dict[str, float | None] = {
         "arrivals": signals.arrivals.known,
         "demand": proposal.demand,
         "capacityPerReplica": proposal.here.capacity,
@@ -86,8 +90,9 @@ def inputs(signals: Signals, proposal: Proposal) -> tuple[tuple[str, float], ...
         "replicas": float(signals.knobs.replicas),
         "readyReplicas": float(signals.replicas.ready),
         "needed": float(proposal.need.up),
+        "keptForBursts": float(proposal.burst_floor) if proposal.burst_floor else None,
     }
-    return tuple((name, float(f"{value:.4g}")) for name, value in told.items() if value is not None)
+    return tuple((name, float(f"{value:.4g}")) for name, value in figures.items() if value is not None)
 
 
 def remembered(state: State, decision: Decision, now: float) -> State:

@@ -24,6 +24,13 @@ TWICE_WITHIN: Final = 1800.0
 KEPT_FOR: Final = 3600.0
 """Seconds after the last miss for which replicas stay."""
 MORE: Final = 0.25
+"""Of the replicas there are, kept beyond them; one at least."""
+
+
+def told(floor: int) -> str:
+    """Why `floor` replicas are kept, in words."""
+    many = "replica is" if floor == 1 else "replicas are"
+    return f"{floor} {many} kept for bursts too short to be counted, by which objectives were missed within the hour"
 
 
 class BurstsFelt(Memory):

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from llmservice.api.operations import TuningMode
-from llmservice.tuning import account, blind, verify
-from llmservice.tuning.bursts_felt import feel
+from llmservice.tuning import account, blind, bursts_felt, verify
 from llmservice.tuning.decision import Action, Decision, Knob, Outcome, sentence
 from llmservice.tuning.guard import free_at, repaired
 from llmservice.tuning.interruption import interrupted
@@ -103,13 +102,16 @@ def _idle(one: Pass) -> tuple[Decision, State] | None:
     state = one.state.model_copy(update={"guard": guard.model_copy(update={"zero_windows": windows})})
     if windows == 0:
         return None
-    least = max(1, one.settings.bounds.min_replicas, one.state.bursts_felt.floor_at(one.now))
+    floor = one.state.bursts_felt.floor_at(one.now)
+    fewest = max(1, one.settings.bounds.min_replicas)
+    least = max(fewest, floor)
+    kept = f"; {bursts_felt.told(floor)}" if floor > fewest else ""
     supply = signals.knobs.replicas
     tried = one.state.trial is not None and one.state.trial.is_canary
     if windows < ZERO_WINDOWS or supply <= least or signals.under_way or tried:
-        reason = f"No request came for {windows} windows."
+        reason = sentence(f"no request came for {windows} windows{kept}")
         return Decision(Outcome.HOLD, signals.knobs, signals.knobs, reason, headroom=1.0), state
-    action = Action(Knob.REPLICAS, supply, least, f"no request came for {windows} windows")
+    action = Action(Knob.REPLICAS, supply, least, f"no request came for {windows} windows{kept}")
     return ordered(one.settings, signals, state, one.now, (action,), action.reason)
 
 
@@ -120,10 +122,10 @@ def _modelled(one: Pass, performance: Performance, frozen: str) -> tuple[Decisio
         return _hold(one, proposal, f"Knobs stay: {frozen}.")
     supply = one.signals.knobs.replicas
     if one.state.trial is None:  # what a trial misses is the trial's
-        felt = feel(one.state.bursts_felt, one.signals, proposal.feasible, proposal.here.capacity, one.now)
+        felt = bursts_felt.feel(one.state.bursts_felt, one.signals, proposal.feasible, proposal.here.capacity, one.now)
         one = replace(one, state=one.state.model_copy(update={"bursts_felt": felt}))
     floor = one.state.bursts_felt.floor_at(one.now)
-    proposal = replace(proposal, need=proposal.need.at_least(floor))
+    proposal = replace(proposal, need=proposal.need.at_least(floor), burst_floor=floor)
     wanted = _replicas(one, proposal)
     one = replace(one, state=one.state.model_copy(update={"guard": wanted.guard}))
     step = Step()

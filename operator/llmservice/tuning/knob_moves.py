@@ -12,6 +12,7 @@ from llmservice.tuning.decision import Action, Decision, Knob, Outcome, Scope, s
 from llmservice.tuning.forecast import is_learnt
 from llmservice.tuning.guard import free_at, goes_back, is_banned, recorded
 from llmservice.tuning.measured import AT_ONCE, Signals, Turn
+from llmservice.tuning.optimise import Option
 from llmservice.tuning.performance import Candidate, Performance, capacity
 from llmservice.tuning.propose import Proposal
 from llmservice.tuning.settings import Settings
@@ -25,8 +26,6 @@ SHARED: Final = frozenset({Knob.DELAY, Knob.INSTANCES})
 """Knobs whose changes count against the budget of all services of one operator."""
 LEAST_WINDOWS: Final = 4
 """Before anything but replicas moves."""
-LEAST_RUSHED_GAIN: Final = 0.05
-"""Of what saturates a replica, that is worth an instance in a hurry."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +49,17 @@ def next_step(
 ) -> Step:
     """One knob towards the best setting: of those that may move, the one after which a replica takes the most.
 
-    So a road over a worse setting is not taken while there is another.
+    So a road over a worse setting is not taken while there is another. While it is too soon for another delay, the best
+    is the one with the delay in force.
     """
     if not proposal.moves:
         return Step()
-    here, best = proposal.here.candidate, proposal.best.candidate
-    unsure = _unsure(state) or _too_soon(state, proposal)
-    if unsure:
-        return Step(reason=f"another setting may be better, but {unsure}")
-    words = _words(proposal)
+    unsure, too_soon = _unsure(state), _too_soon(state, proposal)
+    aim = proposal.best_with_delay if too_soon else proposal.best
+    here, best = proposal.here.candidate, aim.candidate
+    if unsure or here == best:
+        return Step(reason=f"another setting may be better, but {unsure or too_soon}")
+    words = _words(proposal.here, aim)
     found: list[tuple[float, Action]] = []
     waits: list[float] = []
     claims = False
@@ -92,7 +93,7 @@ def next_step(
 def in_place_first(
     state: State, performance: Performance, proposal: Proposal, now: float, turn: Turn = AT_ONCE
 ) -> tuple[Action, ...]:
-    """The instances to add at once, while replicas that a panic asks for start: those together do most.
+    """The instances to add at once, `proposal.hurried`, while replicas that a panic asks for start.
 
     An instance is there in seconds and a replica in minutes, and what piles up on a replica until then nobody else
     can serve. The budget of all services holds here too.
@@ -102,9 +103,9 @@ def in_place_first(
         return ()
     if now < max(state.guard.frozen_until, turn.free_at):
         return ()
-    old, new = performance.saturation(here), performance.saturation(most)
-    if most.instances <= here.instances or new <= old * (1.0 + LEAST_RUSHED_GAIN):
+    if most == here:
         return ()
+    old, new = performance.saturation(here), performance.saturation(most)
     words = f"until more replicas serve, one takes at most {new:.3g} instead of {old:.3g} requests/s"
     return (Action(Knob.INSTANCES, here.instances, most.instances, words),)
 
@@ -120,10 +121,11 @@ def _unsure(state: State) -> str:
 
 
 def _too_soon(state: State, proposal: Proposal) -> str:
-    """Why the best setting may be another one soon; empty: it is known as well as it will be.
+    """Why the best delay may be another one soon; empty: it is known as well as it will be, or is the present one.
 
-    How much must be held depends on how far forecasts miss. A delay that was chosen before that is known costs a reload
-    and is locked in for hours. What the present setting does not hold waits for nothing.
+    How much must be held depends on how far forecasts miss. A delay that was chosen before that is known costs one of
+    the day's reloads and is locked in for hours; instances and slots change in place and wait for nothing. Nor does a
+    delay where the present setting does not hold what comes.
     """
     if proposal.best.candidate.delay == proposal.here.candidate.delay or proposal.here.capped or proposal.overloaded:
         return ""
@@ -231,18 +233,13 @@ def _capacity_of(performance: Performance, after: Candidate, proposal: Proposal)
     return capacity(performance, after, proposal.feasible, proposal.share)[0]
 
 
-def _words(proposal: Proposal) -> str:
-    here, best = proposal.here, proposal.best
+def _words(here: Option, best: Option) -> str:
     gain = (
         f"{best.replicas} instead of {here.replicas} replicas would do"
         if best.replicas < here.replicas
         else f"a replica then takes {best.capacity:.3g} instead of {here.capacity:.3g} requests/s"
     )
-    return (
-        f"with {_told(best.candidate)} instead of {_told(here.candidate)} {gain}"
-        if best.candidate != here.candidate
-        else "nothing is better"
-    )
+    return f"with {_told(best.candidate)} instead of {_told(here.candidate)} {gain}"
 
 
 def _told(candidate: Candidate) -> str:

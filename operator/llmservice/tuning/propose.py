@@ -22,9 +22,18 @@ UP_QUANTILE: Final = 0.95
 BARELY_MISS: Final = 1.25
 """Of what forecasts miss by, that must be left where replicas go with nothing else to spare."""
 PANIC: Final = 2.0
-"""A part of a window with so many times the capacity is answered at once."""
+"""A window whose arrivals, refused ones included, are so many times what the supplied replicas hold the objectives for
+(both in requests/s) is answered at once, by its worst part. Knative panics at the same multiple of what is ready
+(knative.dev, "Configuring the Autoscaler", `panic-threshold-percentage`)."""
 PANIC_QUEUE: Final = 2.0
-"""So is a queue that would take so many times the objective to serve."""
+"""So is a queue that those replicas would take so many times the longest objective to serve (both in seconds): whoever
+is at its end misses the objective whatever is done, and whoever comes next need not. A choice of this tuner, as is the
+next; `python -m benchmarks.tritune ablation` plays without them."""
+PANIC_QUEUE_RATE: Final = 0.5
+"""Of what those replicas hold the objectives for, above which a queue counts: below it, half is left to serve it."""
+LEAST_RUSHED_GAIN: Final = 0.05
+"""Of the requests/s that saturate a replica, from which on more instances are worth a change in a hurry: as much as any
+other setting must gain (`optimise.LEAST_GAIN`)."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +42,8 @@ class Proposal:
 
     here: Option
     best: Option
+    best_with_delay: Option
+    """The one to have while the delay stays what it is."""
     need: Need
     demand: float
     rate: float
@@ -42,9 +53,11 @@ class Proposal:
     limiting: Resource
     headroom: float
     hurried: Candidate
-    """What a panic makes of the setting in force while replicas start."""
+    """What a panic makes of the setting in force while replicas start; the setting in force where nothing gains."""
     share: float
     """Of the objectives' seconds that predictions are held to."""
+    burst_floor: int = 0
+    """Replicas kept for bursts that are felt and not counted (`bursts_felt`); 0: none."""
 
     @property
     def overloaded(self) -> bool:
@@ -82,6 +95,7 @@ def propose(
     return Proposal(
         here=now_option,
         best=best,
+        best_with_delay=choose(tuple(one for one in found if one.candidate.delay == here.delay), here),
         need=_need(now_option, soon, feasible, settings, signals, asked),
         demand=demand,
         rate=rate,
@@ -128,9 +142,16 @@ def share_of(learnt: Learnt, settings: Settings, objectives: tuple[Objective, ..
 
 
 def hurried(performance: Performance, found: tuple[Option, ...], here: Candidate) -> Option:
-    """The option with the most throughput that is `here` but for instances, which are there in seconds."""
-    choices = [one for one in found if (one.candidate.delay, one.candidate.slots) == (here.delay, here.slots)]
-    return max(choices, key=lambda one: (performance.saturation(one.candidate), one.candidate == here))
+    """The option that is `here` but for more instances, which are there in seconds, with the most throughput.
+
+    `here` itself where none has `LEAST_RUSHED_GAIN` more of it.
+    """
+    now = next(one for one in found if one.candidate == here)
+    alike = [one for one in found if (one.candidate.delay, one.candidate.slots) == (here.delay, here.slots)]
+    more = [one for one in alike if one.candidate.instances > here.instances]
+    most = max(more, key=lambda one: performance.saturation(one.candidate), default=now)
+    least = (1.0 + LEAST_RUSHED_GAIN) * performance.saturation(here)
+    return most if performance.saturation(most.candidate) > least else now
 
 
 def _need(
@@ -168,7 +189,7 @@ def _panic(here: Option, feasible: tuple[Objective, ...], signals: Signals) -> f
     queue = signals.queue_depth.known_or(0.0)
     patience = max((one.seconds for one in feasible), default=math.inf)
     refused = signals.rejections.known_or(0.0)
-    waits = queue > PANIC_QUEUE * patience * supply and rate > 0.5 * supply
+    waits = queue > PANIC_QUEUE * patience * supply and rate > PANIC_QUEUE_RATE * supply
     if rate + refused < PANIC * supply and not waits and refused <= 0:
         return 0.0
     parts = signals.arrival_counts

@@ -20,7 +20,9 @@ FAR_FEWER: Final = 0.35
 FAR_FEWER_SECONDS: Final = 600.0
 """... or so many, and more than one, for so much shorter: half of two is one, which the next wave wants back."""
 BARELY_SECONDS: Final = 3600.0
-"""For so long without a change, replicas go though nothing would be left to spare: a load that steady needs none."""
+"""Seconds for which `Need.barely` must have been fewer replicas than there are, without any change of them, until they
+go to it and not to `Need.down`: a load that steady needs nothing to spare. Twice `FEWER_SECONDS`, a choice of this
+tuner."""
 CONSOLIDATED: Final = 0.9
 """Most of a replica's capacity in use after one was removed, by the rate of now (dynamo#9294: a fixed threshold without
 this check flaps between one and two under constant load)."""
@@ -37,17 +39,20 @@ SMALL: Final = 4
 
 @dataclass(frozen=True)
 class Need:
-    """Replicas by purpose. `up` must be there when the lead time is over; `down` would be enough for as long.
-
-    `barely` would be too, with nothing to spare. `sure` is what the forecast alone calls for, were it never to miss.
-    """
+    """Counts of replicas by purpose, each of a replica that holds the objectives for some requests/s; see `propose`."""
 
     up: int
+    """For the rate foretold for when a replica asked for now will have served a window, times what 95 % of forecasts
+    miss by: fewer are too few."""
     down: int
+    """For the highest such rate of the last 20 minutes and `SPARE` more; never below `up`. More are too many."""
     barely: int
+    """As `down`, but instead of `SPARE` with the forecasts' margin widened by a quarter: with little to spare where
+    forecasts hardly miss. Never below `up`."""
     sure: int = 0
+    """For the foretold rate without any margin: what is needed even if the forecast is no worse than the load."""
     panic: int = 0
-    """What this very window's worst part needs; 0: no panic."""
+    """For this very window's worst part and the queue it left; 0: no panic."""
 
     def at_least(self, floor: int) -> Need:
         """The same with `floor` replicas for every purpose but panic."""

@@ -194,9 +194,11 @@ def gains_of(memory: StepTimes, most: int) -> tuple[float, ...]:
 
 
 def service_time_of(memory: StepTimes, most: int) -> ServiceTime | None:
-    """t(b) of an instance alone on its accelerator; None where nothing was learnt.
+    """t(b), in seconds on the wall for a batch of b, of an instance alone on its accelerator; None: nothing was learnt.
 
-    From the times of an instance alone where there are enough, else from those of several, less what sharing costs.
+    `most` is how many instances a replica may run. By what is trusted most, the first of: steps of one instance alone,
+    of more than one batch size; steps of two to `most` instances, over what sharing costs them (`mean_slowdown`); steps
+    of one batch size, whose slope is a guess (`identified` False); Triton's counters by request (`exact` False).
     """
     alone = fit(_points(memory, 1))
     if alone is not None and alone.identified:

@@ -68,3 +68,34 @@ def test_a_service_that_feels_bursts_gets_a_replica_and_keeps_it() -> None:
     assert service.knobs.replicas == 2
     service.serve(100.0, 90)
     assert service.knobs.replicas == 1
+
+
+def felt(replicas: int = 2) -> Service:
+    """A service that has just got the replicas that bursts are to find."""
+    service = Service()
+    service.serve(100.0, 6)
+    for _ in range(2):
+        one = window(100.0, service.knobs)
+        service.see(replace(one, latency=replace(one.latency, p99=Measured.of(0.2, samples=3000))))
+    assert service.knobs.replicas == replicas
+    return service
+
+
+def test_a_decision_says_that_bursts_are_why_replicas_are_kept() -> None:
+    service = felt()
+    asked, kept = service.decisions[-1], service.serve(100.0)
+    for decision in (asked, kept):
+        assert "2 replicas are kept for bursts" in decision.reason
+        assert dict(decision.inputs)["keptForBursts"] == 2
+    idle = service.serve(0.0, 4)
+    assert "2 replicas are kept for bursts" in idle.reason
+    assert service.knobs.replicas == 2
+
+
+def test_bursts_are_no_reason_where_the_load_needs_as_many() -> None:
+    assert not any("bursts" in one.reason for one in felt().decisions[:-1])
+    service = felt()
+    busy = service.serve(1400.0, 3)
+    assert service.knobs.replicas > 2
+    assert "bursts" not in busy.reason
+    assert dict(busy.inputs)["keptForBursts"] == 2

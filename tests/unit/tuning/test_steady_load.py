@@ -26,11 +26,19 @@ def test_a_delay_waits_until_it_is_known_how_far_forecasts_miss() -> None:
         misses = len(service.state.learnt.forecast.misses)
         if misses < LEAST_MISSES:
             moved = {one.knob for one in decision.actions}
-            assert moved <= {Knob.REPLICAS}, "a delay in sight holds up everything but replicas"
+            assert moved <= {Knob.REPLICAS}, "with the delay in force one instance is as good as two"
         if service.state.learnt.forecast.windows == 10:
             assert "how far forecasts miss" in decision.reason
     delays = [move for move in service.moves if move[0] == "maxQueueDelay"]
     assert len(delays) == 1
+
+
+def test_an_instance_that_is_worth_it_with_the_delay_in_force_waits_for_no_other_delay() -> None:
+    """It is there in seconds and costs no reload. It used to wait a quarter of an hour for the best delay."""
+    service = Service(frame(bounds=Bounds(max_replicas=8, max_instances=2)), knobs(1, delay=0.005))
+    service.serve(700.0, 12)
+    assert len(service.state.learnt.forecast.misses) < LEAST_MISSES
+    assert [move for move in service.moves if move[0] != "replicas"] == [("engineInstances", 1, 2)]
 
 
 def test_what_the_present_setting_does_not_hold_waits_for_nothing() -> None:

@@ -7,6 +7,10 @@ from dataclasses import replace
 import pytest
 
 from llmservice.tuning.measured import Measured, Quantiles, Turn
+from llmservice.tuning.model import candidate_of, model_of
+from llmservice.tuning.optimise import options
+from llmservice.tuning.performance import BatchPerformance
+from llmservice.tuning.propose import hurried
 from llmservice.tuning.settings import Bounds
 from llmservice.tuning.trust import steady
 from tests.unit.tuning.windows import Service, frame, knobs, window
@@ -48,6 +52,28 @@ def test_a_panic_is_sized_by_the_worst_part_of_its_window() -> None:
     late = settled().see(window(900.0, knobs(), queue_depth=Measured.of(9_000.0), arrival_counts=(6_000.0, 21_000.0)))
     even = settled().see(window(900.0, knobs(), queue_depth=Measured.of(9_000.0)))
     assert late.knobs.replicas > even.knobs.replicas
+
+
+@pytest.mark.parametrize(("gain", "instances"), [(1.04, 1), (1.06, 2)])
+def test_what_a_hurry_makes_of_a_setting_gains_a_twentieth_of_its_throughput(gain: float, instances: int) -> None:
+    """Replicas are counted by it, too: it must be what is then done."""
+    service = settled()
+    modelled = model_of(service.state.learnt, service.settings, service.knobs).performance
+    assert isinstance(modelled, BatchPerformance)
+    performance = replace(modelled, gains=(1.0, gain))
+    here = candidate_of(service.knobs)._replace(instances=1)
+    found = options(performance, service.settings.objectives, TWO, 1500.0, 0.9)
+    assert hurried(performance, found, here).candidate == here._replace(instances=instances)
+
+
+def test_a_hurry_takes_no_instance_away() -> None:
+    service = settled()
+    modelled = model_of(service.state.learnt, service.settings, service.knobs).performance
+    assert isinstance(modelled, BatchPerformance)
+    performance = replace(modelled, gains=(1.0, 0.8))
+    here = candidate_of(service.knobs)._replace(instances=2)
+    found = options(performance, service.settings.objectives, TWO, 1500.0, 0.9)
+    assert hurried(performance, found, here).candidate == here
 
 
 def test_no_instance_is_rushed_that_the_bounds_forbid() -> None:

@@ -16,7 +16,7 @@ export QUICK
 export SMOKE
 .NOTPARALLEL: bench
 
-.PHONY: bench-tritune help demo test lint unit cluster e2e generate lock vllm bench bench-capacity bench-gate bench-gate-stress bench-greedy bench-kernels bench-openai bench-operator bench-placement bench-profile bench-scheduler bench-serving bench-sizes bench-soak bench-stall bench-vllm bench-tuner-cost clean down setup
+.PHONY: bench-tritune help demo test lint unit cluster e2e generate lock vllm bench bench-capacity bench-gate bench-gate-stress bench-greedy bench-kernels bench-openai bench-operator bench-placement bench-profile bench-scheduler bench-serving bench-sizes bench-soak bench-stall bench-vllm bench-tuner-cost bench-weights clean down setup
 
 help: ## Explain each target
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,7 +74,7 @@ generate: setup ## Write generated files: CRD, chart copies, API reference
 lock: ## Pin dependencies again from pyproject.toml
 	@PATH=$(BIN):$$PATH requirements/lock.sh
 
-bench: bench-sizes bench-serving bench-profile bench-scheduler bench-gate bench-openai bench-gate-stress bench-greedy bench-kernels bench-stall bench-soak bench-capacity bench-operator bench-placement bench-tuner-cost bench-tritune ## All benchmarks, one after the other (QUICK=1: each at most 10 minutes)
+bench: bench-sizes bench-serving bench-profile bench-scheduler bench-gate bench-openai bench-gate-stress bench-greedy bench-kernels bench-stall bench-soak bench-capacity bench-weights bench-operator bench-placement bench-tuner-cost bench-tritune ## All benchmarks, one after the other (QUICK=1: each at most 10 minutes)
 
 bench-gate: setup ## The gate on a real tritonserver: throughput, cost, reloads under load, cancellation, priorities
 	@echo "» bench-gate" && $(BENCH).gate
@@ -87,6 +87,9 @@ bench-greedy: setup ## The torch engine: are its greedy tokens those of transfor
 
 bench-capacity: setup ## The capacity plan: against NVIDIA's memory model (0.5 GB once), the torch engine, the clock
 	@echo "» bench-capacity" && $(BENCH).capacity
+
+bench-weights: setup ## Weights of a hub: killed ten times, a second start, a repair, four starts at once; files read in parts at once
+	@echo "» bench-weights" && $(BENCH).weights
 
 bench-placement: setup ## A hundred services over fifty simulated nodes: placed where they belong, shortages told exactly
 	@echo "» bench-placement" && $(BENCH).placement

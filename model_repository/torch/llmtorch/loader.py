@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
-from torch import Tensor
 
 from llmtorch import native_library
 from llmtorch.config import ModelConfig, ModelFormatError
@@ -22,6 +19,7 @@ from llmtorch.model import CausalLM
 from llmtorch.native_decoder import NativeDecoder, suits
 from llmtorch.options import KERNELS, EngineOptions, OptionError
 from llmtorch.runner import NativeRunner, Runner, TorchRunner
+from llmtorch.weight_files import read_weights
 
 DTYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
 
@@ -131,30 +129,6 @@ def _naming_what_lacks(folder: Path) -> Iterator[None]:
         raise ModelFormatError(
             f"{folder} lacks the tensor {error.args[0]}: its config.json and weights are not of one model"
         ) from error
-
-
-def read_weights(folder: Path, dtype: torch.dtype, device: torch.device) -> dict[str, Tensor]:
-    """All tensors of a folder with one safetensors file or several, cast to `dtype`."""
-    weights: dict[str, Tensor] = {}
-    for path in weight_files(folder):
-        with safe_open(path, framework="pt", device=str(device)) as file:
-            for name in file.keys():  # noqa: SIM118 -- a safetensors file is no mapping
-                weights[name] = file.get_tensor(name).to(dtype)
-    return weights
-
-
-def weight_files(folder: Path) -> list[Path]:
-    """`model.safetensors`, or the shards that `model.safetensors.index.json` names. Raises `ModelFormatError`."""
-    index = folder / "model.safetensors.index.json"
-    if index.is_file():
-        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-        missing = [name for name in names if not (folder / name).is_file()]
-        if missing:
-            raise ModelFormatError(f"{folder} lacks {', '.join(missing)}, which its index names: copy the whole model")
-        return [folder / name for name in names]
-    if (folder / "model.safetensors").is_file():
-        return [folder / "model.safetensors"]
-    raise ModelFormatError(f"{folder} holds no safetensors file: convert the model, or name its GGUF file as source")
 
 
 def processor_count(cgroup: Path = Path("/sys/fs/cgroup")) -> int:

@@ -7,7 +7,6 @@ with a control group as in `capacity_engine`.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -39,12 +38,11 @@ def vllm_tokens() -> Iterator[Tokens]:
 
     if not PYTHON.exists():
         return
-    script = str(Path(__file__).with_name("capacity_vllm_engine.py"))
     with tempfile.TemporaryDirectory() as folder:
         weights = prepare(SMOLLM2, Path(folder))
         for case in CASES:
-            command = [str(PYTHON), script, json.dumps(asdict(case)), str(weights)]
-            environment = {**os.environ, "PYTHONPATH": f"{ROOT}:{os.environ['PYTHONPATH']}"}
-            done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT, env=environment)
+            # As a module: beside the script lies one named as one of the standard library.
+            engine = ["-m", "benchmarks.capacity_vllm_engine", json.dumps(asdict(case)), str(weights)]
+            done = subprocess.run([str(PYTHON), *engine], capture_output=True, text=True, check=True, cwd=ROOT)
             taken, process = json.loads(done.stdout.splitlines()[-1])
             yield Tokens(case, planned(case, "vllm").kv_tokens, taken, process)

@@ -11,6 +11,7 @@ from typing import Any
 from llmservice.api.yaml_text import read_yaml
 from llmservice.cli.documents import fail
 from llmservice.kube.errors import KubeError
+from llmservice.kube.events import seen_at
 from llmservice.kube.real import connect
 from llmservice.kube.resources import EVENT, LLM_SERVICE, Manifest
 
@@ -33,11 +34,6 @@ def read_service(name: str, namespace: str | None, context: str | None, kubeconf
     if found is None:
         raise fail(f"there is no LLMService {name!r} in namespace {where!r}")
     return found
-
-
-def seen_at(event: Manifest) -> str:
-    """When an Event was last seen, as Kubernetes writes instants."""
-    return str(event.get("lastTimestamp") or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
 
 
 async def _read(name: str, namespace: str, context: str | None, kubeconfig: Path | None) -> Found | None:

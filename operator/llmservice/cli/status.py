@@ -12,7 +12,8 @@ from rich.text import Text
 
 from llmservice.api.duration import format_duration
 from llmservice.api.status import ConditionStatus, LLMServiceStatus
-from llmservice.cli.reading import read_service, seen_at
+from llmservice.cli.reading import read_service
+from llmservice.kube.events import seen_at
 from llmservice.kube.resources import Manifest
 
 RECENT_EVENTS = 8

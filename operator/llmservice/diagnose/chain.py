@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from llmservice.api.reasons import Reason
 from llmservice.diagnose import objects, scheduling, startup
@@ -35,9 +34,6 @@ CHAIN: Final[tuple[Check, ...]] = (
     startup.starting,
 )
 
-_PRIORITY_CLASS = re.compile(r"no PriorityClass with name (?P<name>\S+) was found")
-_QUOTA = re.compile(r"exceeded quota|maximum \S+ usage per|minimum \S+ usage per|limitranger", re.IGNORECASE)
-
 
 def pod_finding(evidence: Evidence) -> Finding | None:
     """Why this pod does not serve; None where it does, or is on its way out."""
@@ -47,32 +43,6 @@ def pod_finding(evidence: Evidence) -> Finding | None:
         finding = check(evidence)
         if finding is not None:
             return replace(finding, pod=evidence.pod.name, replica=evidence.pod.replica)
-    return None
-
-
-def deployment_finding(deployment: Mapping[str, Any]) -> Finding | None:
-    """Why a Deployment's pods cannot even be created: a quota, an admission rule; None where they can."""
-    for condition in (deployment.get("status") or {}).get("conditions") or ():
-        if condition["type"] != "ReplicaFailure" or condition["status"] != "True":
-            continue
-        text = condition.get("message", "")
-        if _QUOTA.search(text):
-            return Finding(
-                Reason.QUOTA_EXCEEDED,
-                "the namespace's quota or limits allow no further pod: raise them, or ask for less. "
-                f"Kubernetes says: {text}",
-            )
-        unknown = _PRIORITY_CLASS.search(text)
-        if unknown is not None:
-            return Finding(
-                Reason.FORBIDDEN,
-                f"there is no PriorityClass {unknown['name']!r}: create it, or correct template.priorityClassName of "
-                f"the service or its pool. Kubernetes says: {text}",
-            )
-        return Finding(
-            Reason.FORBIDDEN,
-            f"Kubernetes refuses to create the pod: {text}",
-        )
     return None
 
 

@@ -110,6 +110,17 @@ class Recorder:
             _log.debug("event counted by another process", extra={"event": event["metadata"]["name"]})
 
 
+def seen_at(event: Manifest) -> str:
+    """When an Event was last seen, as Kubernetes writes instants; those of events.k8s.io count in a series."""
+    last = (event.get("series") or {}).get("lastObservedTime") or event.get("lastTimestamp")
+    return str(last or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
+
+
+def times_seen(event: Manifest) -> int:
+    """How often it happened."""
+    return int((event.get("series") or {}).get("count") or event.get("count") or 1)
+
+
 def event_name(about: Manifest, reason: str, message: str) -> str:
     """`<object>.<hash of uid, reason and message>`, a valid name of at most 253 characters."""
     text = "\0".join((about["metadata"]["uid"], reason, message))

@@ -20,10 +20,11 @@ from llmservice.diagnose.scheduling import WAITING
 from llmservice.kube import resources
 from llmservice.kube.differs import needs_apply
 from llmservice.kube.resources import Manifest, Resource
+from llmservice.reconcile.groups import troubled_sets
 from llmservice.reconcile.intent import Blocked, Intent
 from llmservice.reconcile.world import KEEPERS, World
-from llmservice.workload.keeper import replica_template, with_replicas
-from llmservice.workload.names import REVISION_LABEL, WEIGHTS_CONTAINER, revision_name
+from llmservice.workload.keeper import replica_template, revision_of_keeper, with_replicas
+from llmservice.workload.names import WEIGHTS_CONTAINER, revision_name
 
 WRITE_ORDER: Final = (
     resources.SERVICE_ACCOUNT,
@@ -153,13 +154,14 @@ def _converge(world: World, intent: Intent, memory: Manifest | None) -> Decision
     writes = [*_child_writes(world, intent, step, wanted), *_scale_writes(world, intent, step)]
     writes.sort(key=lambda write: WRITE_ORDER.index(Resource.of(write.manifest)))
     starting = [pod for pod in world.all_pods if pod.alive and not pod.ready]
+    again = _look_again(starting) or (LATER if troubled_sets(world) else None)
     return Decision(
         writes=tuple(writes),
         removals=tuple(_removals(world, step, wanted)),
         seed_replicas=_seed(world, intent),
         live=intent.workload.repository.has_gate and any(pod.ready for pod in world.pods),
         rolling=step.why if _is_rolling(world, intent) else "",
-        requeue_after=_look_again(starting) if intent.knobs.replicas else None,
+        requeue_after=again if intent.knobs.replicas else None,
     )
 
 
@@ -177,7 +179,7 @@ def _rollout(world: World, intent: Intent) -> RolloutStep:
     states = {}
     waiting = {pod.replica for pod in world.all_pods if not pod.over and _waits(pod)}
     for manifest in world.keepers.values():
-        revision = (manifest["metadata"].get("labels") or {}).get(REVISION_LABEL, "")
+        revision = revision_of_keeper(manifest)
         pods = [pod for pod in world.pods if pod.revision == revision and not pod.over]
         states[revision] = RevisionState(
             asked=int(manifest["spec"].get("replicas", 1)),
@@ -221,7 +223,7 @@ def _scale_writes(world: World, intent: Intent, step: RolloutStep) -> list[Write
     """Replica counts of revisions that are on their way out: their template is theirs and stays as it is."""
     found = []
     for name, live in world.keepers.items():
-        revision = (live["metadata"].get("labels") or {}).get(REVISION_LABEL, "")
+        revision = revision_of_keeper(live)
         if revision == intent.workload.revision or revision not in step.replicas:
             continue
         if int(live["spec"].get("replicas", 1)) != step.replicas[revision]:

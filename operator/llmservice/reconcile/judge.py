@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from llmservice.api.operations import TuningMode
 from llmservice.api.reasons import ConditionType, Reason
 from llmservice.api.status import ConditionStatus, Phase
-from llmservice.diagnose.chain import deployment_finding, pod_finding, service_finding
+from llmservice.diagnose.chain import pod_finding, service_finding
 from llmservice.diagnose.finding import Evidence, Finding
+from llmservice.diagnose.keepers import deployment_finding
 from llmservice.diagnose.pod import Pod
+from llmservice.kube import resources
 from llmservice.reconcile.conditions import Judgement, false, read_conditions, true, unknown
 from llmservice.reconcile.decide import Decision
+from llmservice.reconcile.groups import group_findings
 from llmservice.reconcile.intent import Blocked, Intent
 from llmservice.reconcile.tuning_seen import Seen
 from llmservice.reconcile.world import World
@@ -184,8 +187,9 @@ def _pods_finding(world: World, intent: Intent | Blocked, current: str | None) -
     """The cause to name for the pods: of the wanted revision where it has any, for the others are on their way out."""
     candidates = [pod for pod in world.all_pods if pod.alive] or world.all_pods
     found = [(pod.revision, finding) for pod in candidates if (finding := pod_finding(_evidence(world, pod)))]
+    found += group_findings(world)
     findings = [finding for revision, finding in found if revision == current] or [finding for _, finding in found]
-    findings += [finding for one in world.keepers.values() if (finding := deployment_finding(one))]
+    findings += [finding for one in world.of(resources.DEPLOYMENT).values() if (finding := deployment_finding(one))]
     if world.missing_claim and not any(pod.ready for pod in world.pods):
         findings = [finding for finding in findings if finding.reason is not Reason.VOLUME_MISSING]
         text = (

@@ -7,13 +7,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from llmservice.diagnose.keepers import MADE, KeeperEvent
 from llmservice.diagnose.pod import Pod, read_pod
 from llmservice.diagnose.startup import needs_log
 from llmservice.kube import resources
 from llmservice.kube.client import KubeClient
 from llmservice.kube.errors import KubeError, NotServed
+from llmservice.kube.events import seen_at, times_seen
 from llmservice.kube.resources import Manifest, Resource
 from llmservice.kube.selectors import field_at
+from llmservice.reconcile.groups import short_of, troubled_sets
 from llmservice.reconcile.work_queue import Key
 from llmservice.reconcile.world import ChildId, MissingClaim, World, is_controlled_by, owner_in_words
 from llmservice.workload.names import NAME_LABEL, REVISION_LABEL, WEIGHTS_CONTAINER, WORKER_NAME, search_labels
@@ -32,6 +35,8 @@ READ_KINDS: Final = (
 """Kinds of children that are read. Secrets are not among them: they are written and never read."""
 
 LOG_LINES: Final = 200
+SHORT_GROUPS: Final = 4
+"""Groups without all their pods whose events are read: what one lacks the others lack too."""
 _CLAIMS: Final = ("spec.model.source.pvc.claimName", "spec.model.cache.claimName")
 _WANTED_EVENTS = {"Pulling", "Pulled", "Killing"}
 
@@ -91,6 +96,16 @@ async def observe_troubles(client: KubeClient, world: World) -> World:
         logs=dict(zip(names, logs, strict=True)),
         weights_logs=dict(zip(names, weights, strict=True)),
     )
+
+
+async def observe_groups(client: KubeClient, world: World) -> World:
+    """The world, with the events about groups that are not whole or do not serve."""
+    sets = world.of(resources.LEADER_WORKER_SET)
+    asked = {name: sets[name] for name in troubled_sets(world)}
+    for name in list(asked):
+        asked |= dict.fromkeys(short_of(world, name)[:SHORT_GROUPS], sets[name])
+    told = await asyncio.gather(*(_group_events(client, name, keeper) for name, keeper in asked.items()))
+    return replace(world, group_events=dict(zip(asked, told, strict=True)))
 
 
 async def namespace_terminating(client: KubeClient, namespace: str) -> bool:
@@ -175,11 +190,22 @@ async def _missing_claim(client: KubeClient, world: World) -> MissingClaim | Non
 
 async def _events(client: KubeClient, namespace: str, pod: Pod) -> tuple[str, ...]:
     found = await client.list(resources.EVENT, namespace, field_selector=f"involvedObject.uid={pod.uid}")
-    found.sort(key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime") or ""))
+    found.sort(key=seen_at)
     return tuple(
         f"{event.get('reason', '')}: {event.get('message', '')}"
         for event in found
         if event.get("type") == "Warning" or event.get("reason") in _WANTED_EVENTS
+    )
+
+
+async def _group_events(client: KubeClient, name: str, keeper: Manifest) -> tuple[KeeperEvent, ...]:
+    """About objects called `name` that make pods for `keeper`; an older object of the name does not speak."""
+    metadata = keeper["metadata"]
+    found = await client.list(resources.EVENT, metadata["namespace"], field_selector=f"involvedObject.name={name}")
+    return tuple(
+        KeeperEvent(kind, event.get("reason", ""), event.get("message", ""), times_seen(event))
+        for event in sorted(found, key=seen_at)
+        if (kind := event["involvedObject"].get("kind", "")) in MADE and seen_at(event) >= metadata["creationTimestamp"]
     )
 
 

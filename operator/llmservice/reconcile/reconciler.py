@@ -29,7 +29,13 @@ from llmservice.reconcile.informed_plan import Shown
 from llmservice.reconcile.intent import Blocked, Intent, intend
 from llmservice.reconcile.live import LiveChanges
 from llmservice.reconcile.log_context import about, note_generation
-from llmservice.reconcile.observe import namespace_terminating, observe, observe_strangers, observe_troubles
+from llmservice.reconcile.observe import (
+    namespace_terminating,
+    observe,
+    observe_groups,
+    observe_strangers,
+    observe_troubles,
+)
 from llmservice.reconcile.pool_of import as_seen, pool_name, see_pool_of
 from llmservice.reconcile.quota import Quotas
 from llmservice.reconcile.report import Report, differs, report, report_blindness, status_manifest
@@ -104,7 +110,8 @@ class Reconciler:
             intent = self._intend(world)
         if isinstance(intent, Intent):
             world = await observe_strangers(self.client, world, intent.workload.manifests)
-        world = replace(await observe_troubles(self.client, world), written=self._written(world))
+        world = await observe_groups(self.client, await observe_troubles(self.client, world))
+        world = replace(world, written=self._written(world))
         memory = self.tuner.memory(key) if self.tuner else None
         decision = await self._act(world, intent, decide(world, intent, memory))
         await self._report(world, intent, decision)

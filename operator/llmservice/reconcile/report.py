@@ -37,8 +37,8 @@ from llmservice.reconcile.tuning_seen import Seen
 from llmservice.reconcile.weights_seen import weights_status
 from llmservice.reconcile.world import World
 from llmservice.signals.engine_start import EngineStart
-from llmservice.workload.keeper import replica_template
-from llmservice.workload.names import REVISION_LABEL, search_labels
+from llmservice.workload.keeper import replica_template, revision_of_keeper
+from llmservice.workload.names import search_labels
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ def _revisions(world: World, intent: Intent | Blocked) -> list[RevisionStatus]:
     current = intent.workload.revision if isinstance(intent, Intent) else None
     found = []
     for manifest in world.keepers.values():
-        name = (manifest["metadata"].get("labels") or {}).get(REVISION_LABEL, "")
+        name = revision_of_keeper(manifest)
         pods = [pod for pod in world.pods if pod.revision == name and pod.alive]
         found.append(
             RevisionStatus(

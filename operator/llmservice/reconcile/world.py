@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from llmservice.capacity.quota import Claimant
+from llmservice.diagnose.keepers import KeeperEvent
 from llmservice.diagnose.pod import Pod
 from llmservice.diagnose.pool import PoolSeen
 from llmservice.kube import resources
@@ -48,6 +49,8 @@ class World:
     events: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     logs: Mapping[str, str] = field(default_factory=dict)
     weights_logs: Mapping[str, str] = field(default_factory=dict)
+    group_events: Mapping[str, tuple[KeeperEvent, ...]] = field(default_factory=dict)
+    """Events about what makes pods of groups, by its name, oldest first: where these lack pods or do not serve."""
     missing_claim: MissingClaim | None = None
     autoscaler: str | None = None
     unserved: frozenset[Resource] = frozenset()

@@ -6,6 +6,7 @@ from copy import deepcopy
 from typing import Final
 
 from llmservice.workload.manifest import Manifest
+from llmservice.workload.names import REVISION_LABEL
 
 _GROUPS: Final = "leaderWorkerTemplate"
 
@@ -13,6 +14,11 @@ _GROUPS: Final = "leaderWorkerTemplate"
 def keeps_groups(keeper: Manifest) -> bool:
     """Whether each replica is a leader with its workers."""
     return _GROUPS in keeper["spec"]
+
+
+def revision_of_keeper(keeper: Manifest) -> str:
+    """The revision's name; empty for an object without the label."""
+    return str((keeper["metadata"].get("labels") or {}).get(REVISION_LABEL, ""))
 
 
 def template_field(keeper: Manifest) -> str:

@@ -12,9 +12,9 @@ from llmservice.changes.inputs import DEFAULT_IMAGE, Inputs, from_annotation
 from llmservice.repository.layout import CONFIG_FILE
 from llmservice.repository.proto import to_text
 from llmservice.repository.render import Repository, Role
-from llmservice.workload.keeper import template_field
+from llmservice.workload.keeper import revision_of_keeper, template_field
 from llmservice.workload.manifest import Manifest
-from llmservice.workload.names import INPUTS_ANNOTATION, LIVE_INPUTS_ANNOTATION, MANAGED_BY, REVISION_LABEL
+from llmservice.workload.names import INPUTS_ANNOTATION, LIVE_INPUTS_ANNOTATION, MANAGED_BY
 from llmservice.workload.owned_part import owned_part
 from llmservice.workload.revision import LIVE_PARAMETERS
 
@@ -31,7 +31,7 @@ class LiveRevision:
     @property
     def revision(self) -> str:
         """The revision's name; empty for an object without the label."""
-        return str(self.keeper["metadata"].get("labels", {}).get(REVISION_LABEL, ""))
+        return revision_of_keeper(self.keeper)
 
     @property
     def leaving(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from llmservice.api.reasons import Reason
-from llmservice.diagnose.chain import deployment_finding, pod_finding, service_finding
+from llmservice.diagnose.chain import pod_finding, service_finding
 from llmservice.diagnose.finding import Evidence, Finding
 from llmservice.diagnose.pod import read_pod
 from llmservice.diagnose.triton_log import model_failure
@@ -58,25 +58,6 @@ def test_a_pod_that_serves_or_leaves_has_no_finding(status: dict[str, Any]) -> N
     assert pod_finding(Evidence(read_pod(leaving, "revision"))) is None
 
 
-@pytest.mark.parametrize(
-    ("message", "reason"),
-    [
-        (
-            'pods "chat-1" is forbidden: exceeded quota: gpus, requested: gpu=1',
-            Reason.QUOTA_EXCEEDED,
-        ),
-        ('pods "chat-1" is forbidden: maximum memory usage per Container is 1Gi', Reason.QUOTA_EXCEEDED),
-        ('pods "chat-1" is forbidden: violates PodSecurity "restricted:latest": hostPath', Reason.FORBIDDEN),
-    ],
-)
-def test_pods_that_cannot_be_created_are_explained_by_their_deployment(message: str, reason: Reason) -> None:
-    condition = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": message}
-    finding = deployment_finding({"status": {"conditions": [condition]}})
-    assert finding is not None
-    assert finding.reason == reason
-    assert message in finding.message
-
-
 def test_a_fault_explains_a_service_before_progress_does_and_the_earlier_cause_before_the_later() -> None:
     loading = Finding(Reason.LOADING_MODEL, "loads", "a", fault=False)
     crash = Finding(Reason.CRASH_LOOP, "ends", "b")
@@ -93,14 +74,6 @@ def test_accelerators_that_are_missing_are_counted_over_the_replicas() -> None:
     found = service_finding(waits)
     assert found is not None
     assert found.message == "3 replicas wait: no node has 1 nvidia.com/gpu free"
-
-
-def test_a_priority_class_that_is_not_there_is_named_with_its_field() -> None:
-    text = 'pods "chat-1" is forbidden: no PriorityClass with name serving was found'
-    condition = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": text}
-    finding = deployment_finding({"status": {"conditions": [condition]}})
-    assert finding is not None
-    assert finding.message.startswith("there is no PriorityClass 'serving': create it, or correct template.")
 
 
 def test_how_many_accelerators_are_missing_and_where_is_said() -> None:

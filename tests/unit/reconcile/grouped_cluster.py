@@ -6,6 +6,7 @@ from typing import Any
 
 from llmservice.api.fleet import FleetDefaults
 from llmservice.kube import resources
+from llmservice.kube.events import EventType, Recorder
 from llmservice.kube.resources import Manifest
 from tests.unit.reconcile.small_cluster import KEY, SmallCluster, ready_status, unschedulable_status
 
@@ -20,12 +21,14 @@ FLEET = FleetDefaults.model_validate({"pools": {"big": {"accelerator": "a100-80g
 class GroupedCluster(SmallCluster):
     """Plays the controller as kubernetes-sigs/lws does it: leaders of one StatefulSet, workers of one for each leader.
 
-    `workers_wait`: no node takes the workers, and leaders then stay without an engine.
+    `workers_wait`: no node takes the workers, and leaders then stay without an engine. `refused`: in what words no
+    more pods are let in.
     """
 
     def __init__(self) -> None:
         super().__init__(FLEET)
         self.workers_wait = False
+        self.refused = ""
 
     def sets(self) -> list[str]:
         return self.kube.names(resources.LEADER_WORKER_SET, KEY[0])
@@ -47,10 +50,20 @@ class GroupedCluster(SmallCluster):
             for pod in leaving:
                 if pod.rpartition("-")[0] not in leaving:  # workers go once their leader is gone
                     self.remove(resources.POD, pod)
-            for pod in pods.keys() - set(there):
-                self.kube.put(pods[pod])
-            moved = moved or set(there) != pods.keys()
+            missing = sorted(pods.keys() - set(there))
+            for pod in missing:
+                if self.refused:
+                    self.tells("StatefulSet", pod.rpartition("-")[0], "FailedCreate", self.refused)
+                else:
+                    self.kube.put(pods[pod])
+            moved = moved or bool(leaving) or (bool(missing) and not self.refused)
         return moved
+
+    def tells(self, kind: str, name: str, reason: str, message: str) -> None:
+        """A controller tells of an object of its own."""
+        about = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": KEY[0], "uid": name}}
+        recorder = Recorder(self.kube, clock=self.clock)
+        self.kube.put(recorder.render(about, reason=reason, message=message, kind=EventType.WARNING))
 
     def _status(self, *, leads: bool) -> Manifest:
         if self.workers_wait and not leads:

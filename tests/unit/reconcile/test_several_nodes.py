@@ -6,6 +6,7 @@ import pytest
 
 from llmservice.kube import resources
 from llmservice.kube.errors import NotServed
+from llmservice.reconcile.decide import LATER
 from tests.unit.reconcile.grouped_cluster import ON_TWO_NODES, GroupedCluster
 from tests.unit.reconcile.small_cluster import KEY
 
@@ -113,6 +114,53 @@ async def test_a_worker_without_a_node_is_what_the_replica_waits_for() -> None:
     assert "2 replicas wait for 16 nvidia.com/gpu in pool big" in ready["message"]
     shortage = cluster.status()["shortage"]
     assert (shortage["replicas"], shortage["missing"]) == (2, 16)
+
+
+async def test_a_quota_that_refuses_the_workers_is_what_the_replica_waits_for() -> None:
+    cluster = GroupedCluster()
+    cluster.user_applies(ON_TWO_NODES)
+    await cluster.reconcile()
+    cluster.controllers_act()
+    (name,) = cluster.sets()
+    cluster.remove(resources.POD, f"{name}-0-1")
+    cluster.set_pod_status(f"{name}-0", {"phase": "Pending", "conditions": []})
+    cluster.refused = f"create Pod {name}-0-1 in StatefulSet {name}-0 failed: pods is forbidden: exceeded quota: gpus"
+    cluster.controllers_act()
+    await cluster.reconcile()
+    ready = cluster.condition("Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "QuotaExceeded")
+    assert cluster.refused in ready["message"]
+    cluster.refused = ""
+    cluster.controllers_act()
+    await cluster.reconcile()
+    assert cluster.condition("Ready")["reason"] != "QuotaExceeded", "what is over is not told"
+
+
+async def test_a_quota_that_refuses_every_pod_is_looked_at_again() -> None:
+    cluster = GroupedCluster()
+    cluster.refused = "create Pod failed: pods is forbidden: exceeded quota: gpus"
+    cluster.user_applies(ON_TWO_NODES)
+    await cluster.converge()
+    assert cluster.pods() == []
+    assert cluster.condition("Ready")["reason"] == "QuotaExceeded"
+    assert await cluster.reconcile() == LATER, "nobody tells when the quota grows"
+
+
+async def test_a_group_that_does_not_last_is_told_of_until_it_serves() -> None:
+    cluster = GroupedCluster()
+    cluster.user_applies(ON_TWO_NODES)
+    await cluster.converge()
+    (name,) = cluster.sets()
+    for pod in (f"{name}-0-1", f"{name}-0"):
+        text = f"Worker pod {pod} failed, deleted leader pod {name}-0 to recreate group 0"
+        cluster.tells("LeaderWorkerSet", name, "RecreateGroup", text)
+    await cluster.reconcile()
+    assert cluster.condition("Degraded")["status"] == "False"
+    cluster.set_pod_status(f"{name}-0", {"conditions": [{"type": "Ready", "status": "False"}]})
+    await cluster.reconcile()
+    degraded = cluster.condition("Degraded")
+    assert (degraded["status"], degraded["reason"]) == ("True", "CrashLoop")
+    assert f"kubectl logs -f {name}-0" in degraded["message"]
 
 
 async def test_without_leader_worker_sets_the_status_says_what_to_install() -> None:

@@ -103,11 +103,12 @@ async def until(condition: Callable[[], bool]) -> float:
 
 
 async def measure(figures: Figures) -> None:
-    """All of it: what reloads and the gate cost on one server, priorities on another."""
+    """All of it: reloads, what the gate costs, and priorities, each on a server of its own."""
     with paced_service() as service:
         steady = await throughput(service, figures)
         await cancellation(service, figures)
         await reloads(service, figures, steady)
+    with paced_service() as service:  # another: the one before waits for batches as the last reload said
         await measure_cost(service, figures)
     await measure_priorities(figures)
 

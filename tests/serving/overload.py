@@ -45,12 +45,13 @@ async def overload(
     """Poisson arrivals of both kinds for `seconds`; requests of the default level answer whole."""
     result = Overload()
     rng = random.Random(seed)
-    started = time.perf_counter()
     async with (
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session,
         grpcclient.InferenceServerClient(service.server.grpc_address) as client,
         asyncio.TaskGroup() as group,
     ):
+        await _stream(client, 1, high, Overload())  # connects: that takes longer than a first token
+        started = time.perf_counter()
 
         async def arrivals(rate: float) -> AsyncIterator[None]:
             due = started

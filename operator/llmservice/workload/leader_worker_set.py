@@ -23,6 +23,9 @@ AFTER_START: Final = "leaderworkerset.sigs.k8s.io/experimental-recreate-group-af
 """A step that fails before all pods of a group run is tried again by itself, as in any pod. Restart policy
 `RecreateGroupAfterStart` says the same, from LWS 0.9 on; older ones would refuse the object."""
 
+EXCLUSIVE: Final = "leaderworkerset.sigs.k8s.io/exclusive-topology"
+"""A node label: a group lies within one of its values, and no other group does. LWS reads it of set and pods."""
+
 
 def build_group_template(service: LLMService, plan: CapacityPlan, fleet: FleetDefaults, revision: str) -> Manifest:
     """`leaderWorkerTemplate`: what a group is made of, labelled with `revision`. Raises RenderError.
@@ -39,13 +42,15 @@ def build_group_template(service: LLMService, plan: CapacityPlan, fleet: FleetDe
 
 def build_leader_worker_set(service: LLMService, revision: str, template: Manifest, inputs: str) -> Manifest:
     """The LeaderWorkerSet, without `replicas`, as a Deployment; its template never changes either."""
+    asked = template["leaderTemplate"]["metadata"].get("annotations", {})
+    exclusive = {EXCLUSIVE: asked[EXCLUSIVE]} if EXCLUSIVE in asked else {}
     built = manifest(
         service,
         API_VERSION,
         KIND,
         revision_name(service.metadata.name, revision),
         revision=revision,
-        annotations={INPUTS_ANNOTATION: inputs, AFTER_START: "true"},
+        annotations={**exclusive, INPUTS_ANNOTATION: inputs, AFTER_START: "true"},
         extra_labels=queue_labels(service),
     )
     built["spec"] = {"startupPolicy": "LeaderCreated", "leaderWorkerTemplate": template}

@@ -35,6 +35,8 @@ from llmservice.workload.volumes import build_volumes
 from llmservice.workload.weights import build_weights_containers
 
 HOSTNAME: Final = "kubernetes.io/hostname"
+GROUP_KEY: Final = "leaderworkerset.sigs.k8s.io/group-key"
+"""A label that LeaderWorkerSet gives to the pods of one group, with a value of its own."""
 USER_ID: Final = 1000
 """`triton-server`, the non-root user of Triton's images."""
 
@@ -59,7 +61,8 @@ def build_worker_template(service: LLMService, plan: CapacityPlan, fleet: FleetD
     made = Parts.of(service, plan, fleet)
     worker = build_worker_container(service, made, fleet)
     worn = worker_labels(service.metadata.name, revision)
-    return _assembled(service, plan, fleet, revision, made, {}, [worker], worn)
+    own = {"affinity": near} if (near := _near_leader(service, made.pool)) else {}
+    return _assembled(service, plan, fleet, revision, made, own, [worker], worn)
 
 
 def _assembled(
@@ -127,6 +130,18 @@ def placement_of(pool: Pool, template: PodTemplate, *, on_gpu: bool) -> Manifest
         "imagePullSecrets": [{"name": secret.name} for secret in template.image_pull_secrets],
     }
     return {key: value for key, value in built.items() if value}
+
+
+def _near_leader(service: LLMService, pool: Pool) -> Manifest:
+    """Workers in their leader's failure domains, where there is room: a group that lies in two of them fails with each.
+
+    Leaders are spread as replicas on one node are, and their groups with them. Kubernetes before 1.31 leaves out
+    `matchLabelKeys`; the worker then prefers to be near any leader of the service.
+    """
+    keys = [key for key in pool.topology_keys if key != HOSTNAME]
+    leader = {"labelSelector": {"matchLabels": replica_selector(service.metadata.name)}, "matchLabelKeys": [GROUP_KEY]}
+    preferred = [{"weight": 100, "podAffinityTerm": {**leader, "topologyKey": key}} for key in keys]
+    return {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}} if preferred else {}
 
 
 def _spread(service: LLMService, pool: Pool, revision: str) -> list[Manifest]:

@@ -65,6 +65,30 @@ def test_a_worker_runs_our_code_from_the_engines_folder() -> None:
     assert "VLLM_HOST_IP" in {variable["name"] for variable in container["env"]}
 
 
+def test_workers_stay_near_their_own_leader_where_the_pool_has_failure_domains() -> None:
+    leader, worker = SEVERAL.templates()
+    (near,) = worker["spec"]["affinity"]["podAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    term = near["podAffinityTerm"]
+    assert term["topologyKey"] == "topology.kubernetes.io/zone"
+    assert term["matchLabelKeys"] == ["leaderworkerset.sigs.k8s.io/group-key"]
+    assert term["labelSelector"]["matchLabels"].items() <= leader["metadata"]["labels"].items()
+    assert not term["labelSelector"]["matchLabels"].items() <= worker["metadata"]["labels"].items()
+    nodes_only = {"big": {"accelerator": "a100-80gb", "topologyKeys": ["kubernetes.io/hostname"]}}
+    asked = service(SEVERAL.spec | {"placement": {"pool": "big"}})
+    groups = workload(asked, fleet({"pools": nodes_only})).keeper["spec"]["leaderWorkerTemplate"]
+    assert "affinity" not in groups["workerTemplate"]["spec"]
+
+
+def test_domains_of_their_own_are_asked_for_by_the_annotation_of_the_groups_controller() -> None:
+    """It looks for it on the set, where it makes the workers, and on the pods, where it places the leader."""
+    rack = {"leaderworkerset.sigs.k8s.io/exclusive-topology": "example.com/rack"}
+    built = workload(service(SEVERAL.spec | {"template": {"annotations": rack}}), fleet()).keeper
+    assert built["metadata"]["annotations"].items() >= rack.items()
+    for part in ("leaderTemplate", "workerTemplate"):
+        assert built["spec"]["leaderWorkerTemplate"][part]["metadata"]["annotations"].items() >= rack.items()
+    assert not SEVERAL.build().keeper["metadata"]["annotations"].keys() & rack.keys()
+
+
 def test_a_kept_group_is_applied_again_as_it_was() -> None:
     before = workload(SEVERAL.service(), fleet())
     newer = fleet({"operatorImage": "registry.example/llmservice-operator:0.2.0"})

@@ -18,7 +18,15 @@ import numpy as np
 from benchmarks.tritune import baselines
 from benchmarks.tritune.best_setting import DELAYS
 from benchmarks.tritune.cell import Numbers
-from benchmarks.tritune.oracles import TRIAL_SECONDS, Capacity, LeadTimeOracle, capacity, clairvoyant_hours, needs
+from benchmarks.tritune.oracles import (
+    TRIAL_REPLICAS,
+    TRIAL_SECONDS,
+    Capacity,
+    LeadTimeOracle,
+    capacity,
+    clairvoyant_hours,
+    needs,
+)
 from benchmarks.tritune.played import Played, play
 from llmservice.api.knobs import Knobs
 from llmservice.tuning.simulator.kinds import BatchKind, Kind
@@ -31,8 +39,9 @@ MARGINS: Final = (1.0, 1.05, 1.1, 1.2, 1.35, 1.6, 2.0, 3.0, 5.0)
 """Of capacity that the lead-time oracle may spare, the cheapest first."""
 WARM: Final = 600.0
 """Seconds of training that are not judged."""
-SHORT_TRIAL: Final = 15.0
-"""Seconds for which settings of a batched engine are compared: tens of thousands of requests over its replicas."""
+SHORT_TRIAL: Final = 3 * MINUTE
+"""Seconds for which settings of a batched engine are compared, the shortest that can be judged: on one replica that is
+some hundred thousand requests."""
 
 
 Learn = Callable[[str, Callable[[], Numbers]], Numbers]
@@ -93,10 +102,13 @@ class Contest:
         return self.table if self.best == self.usual else Capacity(self._each(self.best), self.question.max_replicas)
 
     def _each(self, knobs: Knobs) -> float:
-        seconds = SHORT_TRIAL if isinstance(self.kind, BatchKind) else TRIAL_SECONDS
+        batches = isinstance(self.kind, BatchKind)
+        seconds, replicas = (SHORT_TRIAL, 1) if batches else (TRIAL_SECONDS, TRIAL_REPLICAS)
 
         def find() -> Numbers:
-            return {"each": capacity(self.kind, self.question.objectives, knobs, self.tokens, seconds=seconds)}
+            objectives = self.question.objectives
+            each = capacity(self.kind, objectives, knobs, self.tokens, seconds=seconds, replicas=replicas)
+            return {"each": each}
 
         delay = 1e6 * knobs.max_queue_delay.total_seconds()
         return float(self.learn(f"capacity {knobs.engine_instances} {delay:.0f}", find)["each"])  # type: ignore[arg-type]

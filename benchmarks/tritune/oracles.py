@@ -61,20 +61,21 @@ def capacity(
     tokens: Tokens | None = None,
     *,
     seconds: float = TRIAL_SECONDS,
+    replicas: int = TRIAL_REPLICAS,
     share: float = 0.99,
 ) -> float:
-    """Most requests/s of one replica in steady state, to 3 %: by doubling, then bisection, of replicas side by side.
+    """Most requests/s of one replica in steady state, to 3 %: by doubling, then bisection, of `replicas` side by side.
 
     Raises ValueError where not even `LEAST_RATE` meets the objectives, and for a trial too short to be judged: its last
     two thirds must hold whole minutes.
     """
     if seconds < 3 * MINUTE:
         raise ValueError(f"{seconds:g} s are too short to judge: take {3 * MINUTE:g} s or more")
-    several = knobs.model_copy(update={"replicas": TRIAL_REPLICAS})
+    several = knobs.model_copy(update={"replicas": replicas})
 
     def holds(rate: float) -> bool:
         random = np.random.default_rng(11)
-        load = load_of(poisson(TRIAL_REPLICAS * rate, seconds, random), seconds, random, tokens)
+        load = load_of(poisson(replicas * rate, seconds, random), seconds, random, tokens)
         return met(kind, load, objectives, several) >= share
 
     low = LEAST_RATE

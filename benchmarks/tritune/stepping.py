@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -15,7 +16,7 @@ from benchmarks.tritune.played import Played, reversals
 from benchmarks.tritune.policies import compete, policies
 from benchmarks.tritune.questions import NORMAL, dynamic
 from llmservice.tuning.simulator.kinds import DYNAMIC
-from llmservice.tuning.simulator.load import load_of, poisson
+from llmservice.tuning.simulator.load import Load, load_of, poisson
 from llmservice.tuning.simulator.outcome import MINUTE
 from llmservice.tuning.simulator.question import Question
 from llmservice.tuning.simulator.run import Tuner
@@ -55,7 +56,13 @@ def play(scope: Scope, cell: Cell) -> Numbers:
 
 def asked(seed: int) -> Question:
     """W2 of a seed."""
-    return dynamic(steps(BASE * DYNAMIC.capacity, seed, LENGTH), lead=LEAD, most=MOST, seed=seed)
+    return dynamic(_load(BASE * DYNAMIC.capacity, seed, LENGTH), lead=LEAD, most=MOST, seed=seed)
+
+
+@lru_cache(maxsize=2)
+def _load(base: float, seed: int, length: float) -> Load:
+    """Eight million requests: a seed's and the training's are made once for all who compete in a row."""
+    return steps(base, seed, length)
 
 
 def settled(found: Played, seed: int) -> Numbers:

@@ -20,6 +20,7 @@ from benchmarks.tritune import (
     stepping,
     weeks,
 )
+from benchmarks.tritune.__main__ import PLAYS, _play, main
 from benchmarks.tritune.cell import Cell, Numbers, Scope, digest, kept, played
 from benchmarks.tritune.contest import Contest
 from benchmarks.tritune.figures_wanted import Wanted, against, wanted
@@ -30,6 +31,8 @@ from llmservice.api.knobs import Knobs
 from llmservice.tuning import guard
 from llmservice.tuning.decision import Knob
 from llmservice.tuning.guard import Change, Guard
+from llmservice.tuning.settings import Metric, Objective
+from llmservice.tuning.simulator.kinds import BatchKind
 from llmservice.tuning.simulator.load import Tokens, load_of, poisson
 from llmservice.tuning.simulator.question import Question
 from llmservice.tuning.simulator.run import Fixed
@@ -75,6 +78,17 @@ def test_everybody_competes(policy: str, continuous: bool) -> None:
     if not policy.startswith("O1"):
         assert 0 <= float(str(numbers["met"])) <= 100
         assert numbers["dropped_by_scaling"] == 0
+
+
+def test_what_a_replica_takes_is_found_for_batches_too() -> None:
+    """Its trial was too short to be judged, so that nobody but the tuner could be played on kind A."""
+    slow = BatchKind(overhead=4.0, per_request=0.4, jitter=0.0)
+    random = np.random.default_rng(3)
+    load = load_of(poisson(1.0, 240.0, random), 240.0, random)
+    question = dynamic(load, (Objective(Metric.LATENCY, 0.99, 44.0),), kind=slow, lead=60.0, most=3)
+    found = Contest(question, question)
+    assert 0.5 * slow.capacity < found.table.each < 1.1 * slow.capacity
+    assert found.best_table.each >= found.table.each
 
 
 def test_a_name_that_is_nobody() -> None:
@@ -204,6 +218,29 @@ def test_what_was_played_is_kept_until_the_code_changes(scope: Scope, monkeypatc
     assert kept(scope, one, "stepping") == {"hours": 2.0}
     monkeypatch.setattr(cell, "_hash", lambda module, tuner: "other")
     assert kept(scope, one, "stepping") is None
+
+
+def test_a_run_that_fails_stops_no_other(
+    scope: Scope, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def play(_: Scope, one: Cell) -> Numbers:
+        if one.policy == "tuner":
+            raise ValueError("no such load")
+        return {"hours": 2.0}
+
+    monkeypatch.setenv("WORKERS", "1")
+    monkeypatch.setitem(PLAYS, "W2", ("stepping", stepping.cells, play))
+    results: dict[Cell, Numbers] = {}
+    both = [Cell(0, "W2", "", policy) for policy in ("tuner", "B7 Dynamo planner")]
+    assert _play(scope, [("W2", one) for one in both], results) == 1
+    assert results == {both[1]: {"hours": 2.0}}
+    assert "no such load" in capfd.readouterr().err
+    assert kept(scope, both[1], "stepping") == {"hours": 2.0}
+
+
+def test_a_name_that_is_no_workload() -> None:
+    with pytest.raises(SystemExit, match=r"no workload W99: there are .* W4"):
+        main(["W99"])
 
 
 def test_a_broken_file_is_played_again(scope: Scope) -> None:

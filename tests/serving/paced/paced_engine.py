@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from bisect import insort, insort_left
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,8 +22,9 @@ class _Sequence:
 class PacedEngine:
     """Each sequence gets one token per step, the word `t<n>`, and ends with `LENGTH`.
 
-    The prompt `refuse` is answered as a bad request, and `crash` makes the next step raise. Requests with a `batch`
-    wait until all of it is there and run alone, to completion.
+    As in the engines that compute, a request of a higher level takes the seat of one of a lower level, the last that
+    came; that one goes on later where it was. The prompt `refuse` is answered as a bad request, and `crash` makes the
+    next step raise. Requests with a `batch` wait until all of it is there and run alone, to completion.
     """
 
     def __init__(
@@ -36,7 +38,7 @@ class PacedEngine:
         self._step_seconds = step_seconds
         self._sequence_seconds = sequence_seconds
         self._sleep = sleep
-        self._waiting: deque[_Sequence] = deque()
+        self._waiting: list[_Sequence] = []
         self._running: list[_Sequence] = []
         self._cancelled: set[int] = set()
         self._left: dict[int, int] = {}
@@ -46,7 +48,7 @@ class PacedEngine:
 
     def add(self, request: Request) -> None:
         self.taken.append(request)
-        self._waiting.append(_Sequence(request))
+        insort(self._waiting, _Sequence(request), key=_level)
 
     def cancel(self, key: int) -> None:
         self._cancelled.add(key)
@@ -56,6 +58,7 @@ class PacedEngine:
 
     def step(self) -> list[Output]:
         outputs = self._end_late() + self._drop_cancelled()
+        self._give_way()
         admitted = self._next()
         for sequence in admitted:
             self._waiting.remove(sequence)
@@ -92,6 +95,15 @@ class PacedEngine:
         members = [one for one in self._waiting if one.request.batch == batch]
         whole = len(members) + self._left.get(batch, 0) >= members[0].request.batch_size
         return members if whole and not self._running else []
+
+    def _give_way(self) -> None:
+        room = self._max_sequences - len(self._running)
+        for urgent in [one for one in self._waiting if one.request.batch is None][max(room, 0) :]:
+            last = max(reversed(self._running), key=_level, default=urgent)
+            if _level(last) <= _level(urgent):
+                return
+            self._running.remove(last)
+            insort_left(self._waiting, last, key=_level)
 
     def _drop_cancelled(self) -> list[Output]:
         dropped = [one for one in [*self._running, *self._waiting] if one.request.key in self._cancelled]
@@ -142,3 +154,8 @@ class PacedEngine:
             num_input_tokens=len((request.prompt or "").split()),
             num_output_tokens=sequence.produced,
         )
+
+
+def _level(sequence: _Sequence) -> int:
+    """A batch keeps the order in which the gate formed it."""
+    return sequence.request.priority if sequence.request.batch is None else 0

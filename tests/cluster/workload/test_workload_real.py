@@ -11,7 +11,8 @@ from llmservice.workload.build import Workload
 from llmservice.workload.keeper import with_replicas
 from llmservice.workload.pinning import LiveRevision
 from tests.cluster.known_cases import KNOWN
-from tests.unit.workload.cases import SMOLLM, Case, fleet, service, workload
+from tests.unit.workload.cases import Case
+from tests.unit.workload.workloads import SMOLLM, fleet, service, workload
 
 pytestmark = pytest.mark.cluster
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,14 +17,6 @@ from tests.serving.clients import RecordingClient, meeting_place, prompt
 from tests.serving.stage import Stage, eventually
 
 pytestmark = pytest.mark.unit
-
-
-@pytest.fixture
-def stage() -> Iterator[Stage]:
-    with meeting_place() as place:
-        made = Stage(place)
-        yield made
-        made.close()
 
 
 def ask(stage: Stage, **asked: Any) -> dict[str, Any]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,25 +10,12 @@ import pytest
 
 from llmgate.client import Fault
 from llmgate.gate import Gate
-from llmserving import engine_server
 from llmserving.engine import Output
-from llmserving.engine_server import remove_dead_instances
 from llmserving.parameters import Mode
-from llmserving.server_process import listens
-from llmserving.slots import Slots
-from tests.serving.clients import RecordingClient, meeting_place, prompt
+from tests.serving.clients import RecordingClient, prompt
 from tests.serving.stage import Stage, eventually
 
-pytestmark = pytest.mark.unit
-
-
-@pytest.fixture
-def stage() -> Iterator[Stage]:
-    with meeting_place() as place:
-        made = Stage(place)
-        made.go.set()
-        yield made
-        made.close()
+pytestmark = [pytest.mark.unit, pytest.mark.usefixtures("running")]
 
 
 @contextmanager
@@ -253,80 +238,6 @@ def test_batches_of_two_gates_never_wait_for_each_other(stage: Stage) -> None:
         thread.join(60)
 
     assert sorted(len(batch) for batch in stage.engines[0].batches) == [4] * 6
-
-
-def test_what_a_dead_instance_left_behind_is_removed_and_nothing_else(stage: Stage) -> None:
-    living = stage.engine()
-    with socket.socket(socket.AF_UNIX) as dead:
-        dead.bind(str(stage.place.socket("dead")))
-    stage.place.slots("dead").touch()
-
-    remove_dead_instances(stage.place)
-
-    assert stage.place.instances() == [living.instance]
-    assert not stage.place.slots("dead").exists()
-    assert stage.place.slots(living.instance).exists()
-
-
-@pytest.mark.parametrize("whole", [True, False])
-def test_an_engine_whose_run_directory_was_removed_is_found_again(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, whole: bool
-) -> None:
-    monkeypatch.setattr(engine_server, "AUDIT_SECONDS", 0.01)
-    server, old = stage.engine(), stage.gate()
-
-    if whole:
-        shutil.rmtree(stage.place.run_directory)
-    else:
-        stage.place.socket(server.instance).unlink()
-    eventually(lambda: stage.place.instances() == [server.instance], "the socket again")
-    new, clients = stage.gate(), [RecordingClient(), RecordingClient()]
-    old.admit([(prompt(max_tokens=1_000_000), clients[0])])
-    new.admit([(prompt(max_tokens=1_000_000), clients[1])])
-
-    table = Slots.open(stage.place.slots(server.instance))
-    assert table.held() == server.slots.held() == 2, "one table, not two"
-    for client in clients:
-        client.left = True
-        client.wait()
-    assert stage.complaints == []
-
-
-def test_another_instances_socket_in_its_place_is_not_taken_for_its_own(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engine_server, "AUDIT_SECONDS", 0.01)
-    server = stage.engine()
-    path = stage.place.socket(server.instance)
-    path.unlink()
-    with socket.socket(socket.AF_UNIX) as stranger:
-        stranger.bind(str(path))
-
-    eventually(lambda: listens(stage.place, server.instance), "its own socket again")
-
-
-def test_an_engine_that_may_not_listen_any_more_ends_its_server(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_server, "AUDIT_SECONDS", 0.01)
-    server = stage.engine()
-    ended: list[str] = []
-    monkeypatch.setattr(server._server, "end", ended.append)
-
-    shutil.rmtree(stage.place.folder)
-    stage.place.folder.write_text("in the way")
-
-    eventually(lambda: bool(ended), "the server's end")
-    assert f"engine instance {server.instance} cannot listen in {stage.place.folder}" in ended[0]
-    stage.place.folder.unlink()
-
-
-def test_admission_ends_before_the_socket_goes(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = stage.engine()
-    seen: list[bool] = []
-    monkeypatch.setattr(server._listener, "hide", lambda: seen.append(server.slots.admits()))
-
-    assert server.stop(5)
-
-    assert seen[0] is False
 
 
 def test_an_answer_that_cannot_be_sent_ends_that_stream_alone(stage: Stage) -> None:

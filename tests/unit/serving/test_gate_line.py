@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,21 +10,12 @@ from llmgate.client import Fault
 from llmgate.levels import Levels, Limit
 from llmserving.engine import Request
 from llmserving.parameters import Mode
-from tests.serving.clients import RecordingClient, meeting_place, prompt
+from tests.serving.clients import RecordingClient, prompt
 from tests.serving.stage import Stage, eventually
 
 pytestmark = pytest.mark.unit
 
 TWO = Levels((Limit(), Limit()), 2)
-
-
-@pytest.fixture
-def stage() -> Iterator[Stage]:
-    """Its engine stands still until `go`."""
-    with meeting_place() as place:
-        made = Stage(place)
-        yield made
-        made.close()
 
 
 def admit(gate: Any, number: int = 1, **asked: Any) -> list[RecordingClient]:

@@ -10,7 +10,7 @@ from llmservice.api.engine import NODE_PARAMETERS
 from llmserving.parameters import Parameters
 from llmvllm.nodes import node_arguments
 from llmvllm.options import EngineOptions, OptionError
-from tests.unit.workload.cases import fleet, service, workload
+from tests.unit.workload.workloads import fleet, service, workload
 
 pytestmark = pytest.mark.unit
 

@@ -9,7 +9,7 @@ from llmservice.capacity.plan import plan
 from llmservice.capacity.pools import with_built_in_pools
 from llmservice.workload.engine_build import EngineTarget, build_engine_job
 from llmservice.workload.manifest import Manifest
-from tests.unit.workload.cases import LLAMA, service
+from tests.unit.workload.workloads import LLAMA, service
 
 FLEET: Final = with_built_in_pools(FleetDefaults())
 TENSORRTLLM: Final = {"backend": "tensorrtllm", "driver": "Nvidia"}

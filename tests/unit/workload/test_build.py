@@ -12,7 +12,8 @@ from llmservice.api.service import MAX_NAME_LENGTH
 from llmservice.repository.errors import RenderError
 from llmservice.workload.keeper import with_replicas
 from llmservice.workload.openai import build_openai_containers
-from tests.unit.workload.cases import CASES, LLAMA, SMOLLM, Case, fleet, service, workload
+from tests.unit.workload.cases import CASES, Case
+from tests.unit.workload.workloads import LLAMA, SMOLLM, fleet, service, workload
 
 pytestmark = pytest.mark.unit
 EVERY = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

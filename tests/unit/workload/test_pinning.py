@@ -12,7 +12,7 @@ from llmservice.repository.render import Role
 from llmservice.workload.build import Workload
 from llmservice.workload.owned_part import owned_part
 from llmservice.workload.pinning import LiveRevision
-from tests.unit.workload.cases import SMOLLM, fleet, service, workload
+from tests.unit.workload.workloads import SMOLLM, fleet, service, workload
 
 pytestmark = pytest.mark.unit
 NEW_OPERATOR = {"operatorImage": "registry.example/llmservice-operator:0.2.0"}

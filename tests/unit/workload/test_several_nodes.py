@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from llmservice.workload.pinning import LiveRevision
-from tests.unit.workload.cases import CASES, fleet, service, workload
+from tests.unit.workload.cases import CASES
+from tests.unit.workload.workloads import fleet, service, workload
 
 pytestmark = pytest.mark.unit
 

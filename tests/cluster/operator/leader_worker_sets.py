@@ -78,8 +78,8 @@ def uninstall(kubectl: Kubectl) -> None:
     kubectl("delete", "crd", NAME, "--ignore-not-found", "--timeout=60s")
 
 
-def make_group(kubectl: Kubectl, found: dict[str, Any]) -> None:
-    """The StatefulSets of the first group: its leader's, and the one that the leader owns."""
+def make_leader(kubectl: Kubectl, found: dict[str, Any]) -> None:
+    """The StatefulSet of the set's leaders, with one: that of its workers is another's (`make_workers`)."""
     metadata, template = found["metadata"], found["spec"]["leaderWorkerTemplate"]
     owner = {"apiVersion": found["apiVersion"], "kind": found["kind"], "name": metadata["name"], "uid": metadata["uid"]}
     place = metadata["namespace"]

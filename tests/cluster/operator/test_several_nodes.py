@@ -45,10 +45,15 @@ def test_a_replica_over_two_nodes_is_made_counted_and_removed(
     apply(**ASKED, scaling={"maxReplicas": 2})  # it would look again by itself, within a minute
     (found,) = eventually(lambda: find("leaderworkersets").get("items") or [], "a LeaderWorkerSet", LONG)
     assert found["spec"]["replicas"] == 1
-    leader_worker_sets.make_group(kubectl, found)
+    leader_worker_sets.make_leader(kubectl, found)
     name = found["metadata"]["name"]
     leader = eventually(lambda: find("pod", f"{name}-0"), "the leader", LONG)
+    kubectl("-n", namespace, "create", "quota", "one", "--hard=pods=1")
+    eventually(lambda: (find("quota", "one").get("status") or {}).get("used"), "the quota counts the leader", LONG)
     leader_worker_sets.make_workers(kubectl, found, leader)
+    refused = eventually(reported(find, "Ready", "QuotaExceeded"), "the quota is told", LONG)
+    assert f"in StatefulSet {name}-0 failed" in refused["message"]
+    kubectl("-n", namespace, "delete", "quota", "one")
     eventually(lambda: find("pod", f"{name}-0-1"), "the worker", LONG)
     for pod in (f"{name}-0", f"{name}-0-1"):
         kubectl("-n", namespace, "patch", "pod", pod, "--subresource=status", "-p", READY)
@@ -67,6 +72,8 @@ def test_a_replica_over_two_nodes_is_made_counted_and_removed(
     assert operator.writes() == before
     apply(model=MODEL, placement={"pool": "big"}, engine={"backend": "vllm"})
     eventually(lambda: find("deployments").get("items"), "a Deployment takes over", LONG)
+    guard = find("networkpolicy", "chat")["spec"]
+    assert {"from": [{"podSelector": guard["podSelector"]}]} in guard["ingress"], "the group still serves"
     kubectl("-n", namespace, "delete", "llmservice", "chat", "--wait=false")
     eventually(lambda: not find("leaderworkersets").get("items"), "the set goes with its service", LONG)
     eventually(lambda: not find("pods").get("items"), "its pods go too", LONG)

@@ -74,14 +74,7 @@ def configuration(settings: Settings, *, scraping: bool = True) -> dict[str, Any
 
 def _discovery(settings: Settings) -> Component:
     """Keeps the file of targets up to date; it is there before Prometheus reads it."""
-    variables = {
-        "PYTHONPATH": REPOSITORY,
-        "LLMSERVICE_CLUSTER_NAME": settings.name,
-        "LLMSERVICE_CLUSTER_STATE": settings.state,
-        "LLMSERVICE_CACHE": settings.cache,
-        "LLMSERVICE_CLUSTER_POD_CIDR": settings.pod_network,
-        "LLMSERVICE_CLUSTER_SERVICE_CIDR": settings.service_network,
-    }
+    variables = {"PYTHONPATH": str(REPOSITORY), **settings.environment}
     file = _targets(settings)
     file.parent.mkdir(parents=True, exist_ok=True)
     program = (sys.executable, "-m", "cluster.targets", str(file))

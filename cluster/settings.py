@@ -30,6 +30,19 @@ class Settings:
     api_port: int | None = None  # None: the preferred port or, when that is taken, any free one
 
     @property
+    def environment(self) -> dict[str, str]:
+        """The variables from which another process reads the same settings (`from_environment`)."""
+        said = {
+            "LLMSERVICE_CLUSTER_NAME": self.name,
+            "LLMSERVICE_CACHE": self.cache,
+            "LLMSERVICE_CLUSTER_STATE": self.state,
+            "LLMSERVICE_CLUSTER_POD_CIDR": self.pod_network,
+            "LLMSERVICE_CLUSTER_SERVICE_CIDR": self.service_network,
+            "LLMSERVICE_CLUSTER_API_PORT": self.api_port or "",
+        }
+        return {variable: str(value) for variable, value in said.items()}
+
+    @property
     def node(self) -> str:
         """The real node's name."""
         return f"{self.name}-node"

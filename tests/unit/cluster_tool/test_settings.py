@@ -29,6 +29,21 @@ def test_xdg_and_own_variables_move_them() -> None:
     assert from_environment({**HOME, "LLMSERVICE_CACHE": "/big"}).cache == Path("/big")
 
 
+@pytest.mark.parametrize("port", ["", "26444"])
+def test_another_process_reads_the_same_settings_from_their_variables(port: str) -> None:
+    asked = {
+        "LLMSERVICE_CLUSTER_NAME": "two",
+        "LLMSERVICE_CACHE": "/big",
+        "LLMSERVICE_CLUSTER_STATE": "/s",
+        "LLMSERVICE_CLUSTER_POD_CIDR": "10.1.0.0/16",
+        "LLMSERVICE_CLUSTER_SERVICE_CIDR": "10.2.0.0/16",
+        "LLMSERVICE_CLUSTER_API_PORT": port,
+    }
+    settings = from_environment(HOME | asked)
+    assert settings.environment == asked
+    assert from_environment({"HOME": "/home/eve"} | settings.environment) == settings
+
+
 def test_addresses_follow_from_the_networks() -> None:
     settings = from_environment(HOME)
     assert settings.gateway == "10.213.0.1"

@@ -18,7 +18,7 @@ from benchmarks.capacity_engine import EngineCase, planned
 from benchmarks.figures import ROOT
 
 PYTHON: Final = ROOT / ".venv-vllm" / "bin" / "python"
-CASES: Final = (EngineCase(3072, 90, 256, 2048), EngineCase(4096, 80, 256, 2048))
+CASES: Final = (EngineCase(4608, 90, 256, 2048), EngineCase(6144, 80, 256, 2048))
 
 
 @dataclass(frozen=True)

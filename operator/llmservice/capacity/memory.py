@@ -39,6 +39,10 @@ CPU_PROCESS_BYTES: Final = 640 * _MIB
 a serving SmolLM2 they are 35, 51 and 550 MiB resident (`smaps_rollup`). What a step computes with lies outside the
 share."""
 
+VLLM_CPU_BYTES: Final = 2496 * _MIB
+"""The same with vLLM: 85 MiB for Triton and two gates, 875 for the driver's process, and 1,536 for vLLM's engine core
+and worker (`PROCESSES_BYTES` of `llmvllm/cpu.py`, which keeps as much)."""
+
 BLOCK_TOKENS: Final = 16
 """Tokens in one block of the cache, in the torch engine and by default in vLLM."""
 
@@ -125,7 +129,7 @@ def measure(model: Model, layout: Layout) -> Memory:
     weights = stage_weights_bytes(model, layout)
     adapters, draft = adapter_bytes(model, layout), draft_bytes(model, layout)
     if layout.is_cpu:
-        overhead = (CPU_PROCESS_BYTES, 0, 0, 0, 0)
+        overhead = (VLLM_CPU_BYTES if layout.backend is Backend.VLLM else CPU_PROCESS_BYTES, 0, 0, 0, 0)
     else:
         small = int(layout.memory_bytes * SMALL_SHARE)
         overhead = (

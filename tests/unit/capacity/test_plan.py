@@ -10,6 +10,7 @@ from llmservice.api.fleet import FleetDefaults
 from llmservice.api.plan import CapacityPlan
 from llmservice.api.service import LLMService
 from llmservice.capacity.accelerators import accelerators
+from llmservice.capacity.memory import CPU_PROCESS_BYTES, VLLM_CPU_BYTES
 from llmservice.capacity.plan import plan
 from llmservice.capacity.quantity import find_bytes
 
@@ -132,6 +133,16 @@ def test_the_cpu_pool_counts_float32_and_needs_no_accelerator() -> None:
     # The embeddings are the output layer too, which is laid out a second time for oneDNN.
     assert found.weights_bytes == (134_515_008 + 49_152 * 576) * 4
     assert found.max_sequences == 8
+
+
+def test_vllm_on_a_processor_is_planned_with_its_three_processes() -> None:
+    torch = planned("HuggingFaceTB/SmolLM2-135M-Instruct", "cpu", engine={"backend": "torch"})
+    vllm = planned("HuggingFaceTB/SmolLM2-135M-Instruct", "cpu")
+    repeated = 49_152 * 576 * 4
+    assert vllm.memory is not None
+    assert torch.memory is not None
+    assert vllm.memory.context - torch.memory.context == VLLM_CPU_BYTES - CPU_PROCESS_BYTES > 2**30
+    assert torch.weights_bytes - vllm.weights_bytes == repeated
 
 
 def test_a_memory_limit_tells_what_a_cpu_pool_does_not() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from llmservice.api.engine import OWNED_PARAMETERS
 from llmserving.parameters import Parameters
-from llmvllm.cpu import bytes_per_token, on_cpu, processor_flags
+from llmvllm.cpu import PROCESSES_BYTES, bytes_per_token, on_cpu, processor_flags
 from llmvllm.options import AGREED, EngineOptions, OptionError
 
 pytestmark = pytest.mark.unit
@@ -117,10 +117,10 @@ def test_a_cpu_computes_as_the_files_say_where_it_can(folder: Path) -> None:
 def test_the_cache_keeps_to_its_share_of_the_memory(folder: Path) -> None:
     (folder / "model.safetensors").write_bytes(bytes(1000))
     given = options(model_path=str(folder), max_sequences="64", max_length="8192", memory_percent="50")
-    found = on_cpu(given, AVX512, (3 * GIB, 4 * GIB))
+    found = on_cpu(given, AVX512, (3 * GIB + PROCESSES_BYTES, 4 * GIB))
     assert found.arguments["kv_cache_memory_bytes"] == str(GIB - 1000)
     with pytest.raises(OptionError, match=r"spec\.model\.maxLength.*spec\.kvCache\.memoryPercent"):
-        on_cpu(given, AVX512, (2 * GIB + 1000, 4 * GIB))
+        on_cpu(given, AVX512, (2 * GIB + 1000 + PROCESSES_BYTES, 4 * GIB))
 
 
 def test_on_a_cpu_one_place_for_adapters_stays_empty(folder: Path) -> None:

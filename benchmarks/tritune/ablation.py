@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.tritune.cell import Cell, Numbers, Scope
 from benchmarks.tritune.played import play as run
-from benchmarks.tritune.questions import tokens
+from benchmarks.tritune.questions import TENTH, TENTH_NORMAL, dynamic, tokens
 from llmservice.tuning.simulator.faults import MissingScrapes
 from llmservice.tuning.simulator.load import RateSeries, load_of, renewal
 from llmservice.tuning.simulator.run import Tuner
@@ -32,6 +32,10 @@ GUARDS: Final[Mapping[str, Mapping[str, object]]] = {
     "headroom": {"tail.LEAST_SHARE": 1.0, "replicas.SPARE": 0.0, "propose.SPARE": 0.0},
     "veto when saturated": {"decide.SATURATED_KV": 1e9, "decide.SATURATED_WAITING": 1e9},
     "bursts felt": {"bursts_felt.KEPT_FOR": 0.0},
+    "instances in a hurry": {"propose.LEAST_RUSHED_GAIN": 1e9},
+    "least gain of a setting": {"optimise.LEAST_GAIN": 0.0, "optimise.LEAST_TAIL_GAIN": 0.0},
+    "cooldown and budget of reloads": {"guard.DELAY_COOLDOWN": 0.0, "guard.DELAY_CHANGES_A_DAY": 10**6},
+    "undoing what does not do as foretold": {"trial.UNEXPECTED": 1e9},
     "limit of steps": {"replicas.STEP_UP": 1e9, "replicas.PANIC_STEP": 1e9, "replicas.STEP_DOWN": 1.0},
 }
 """By name: constants of the tuner, and what takes them out."""
@@ -88,4 +92,16 @@ def _blip(scope: Scope, seed: int) -> Numbers:
     return run(question, Tuner(question.settings), question.first_knobs(4), start=1800.0, faults=faults).numbers
 
 
-LOADS: Final = {"days": _days, "waves": _blip}
+def _tides(scope: Scope, seed: int) -> Numbers:
+    """Kind A at a tenth of its pace: hours of waves about a replica's capacity, one of them four times as high."""
+    _ = scope
+    random = np.random.default_rng([seed, 44])
+    moments = np.arange(0.0, 16200.0, 30.0)
+    rates = 0.8 * TENTH.capacity * (1.0 + 0.4 * np.sin(2 * np.pi * moments / 2700.0))
+    rates[(moments >= 10800) & (moments < 11700)] *= 4.0
+    load = load_of(renewal(RateSeries(rates, 30.0), random), 16200.0, random)
+    question = dynamic(load, TENTH_NORMAL, kind=TENTH, lead=180.0, seed=seed)
+    return run(question, Tuner(question.settings), question.first_knobs(2), start=300.0).numbers
+
+
+LOADS: Final = {"days": _days, "waves": _blip, "tides": _tides}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.figures import ROOT, machine, quick
+from benchmarks.tritune.ablation import LOADS
 from benchmarks.tritune.cell import Cell
 from benchmarks.tritune.figures_wanted import Picked, Results, Wanted, against, wanted
 from benchmarks.tritune.policies import POLICIES
@@ -33,6 +34,13 @@ COLUMNS: Final = (
     "reloads/day",
     "dropped",
 )
+ABLATED: Final = {
+    "violated": "violated minutes %",
+    "changes_a_day": "replica changes/day",
+    "reversals": "reversals",
+    "reloads_a_day": "reloads/day",
+    "in_place_a_day": "changes of instances/day",
+}
 DOCS: Final = ROOT / "docs" / "tritune.md"
 BEGIN, END = "<!-- begin: written by `make bench-tritune` -->", "<!-- end -->"
 
@@ -70,10 +78,31 @@ def between(page: str, text: str) -> str:
 
 def markdown(results: Results, planned: Sequence[Cell], figures: Sequence[Wanted]) -> str:
     """All tables."""
-    done = sum(cell in results for cell in planned)
-    parts = [f"{done} of {len(planned)} runs. Means over seeds with 95 % bootstrap intervals.", _figures(figures)]
+    parts = ["Means over seeds with 95 % bootstrap intervals.", played(results, planned), _figures(figures)]
     parts += [*(_load(results, load) for load in _loads(results)), _faults(results), _ablation(results)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def played(results: Results, planned: Sequence[Cell]) -> str:
+    """How many of the planned runs the tables are made of, by workload, and what they are without."""
+    done = [cell for cell in planned if cell in results]
+    lines = [f"{len(done)} of {len(planned)} runs were played."]
+    short = {name: (_of(done, name), _of(planned, name)) for name in dict.fromkeys(cell.workload for cell in planned)}
+    some = [f"{name} {count} of {whole}" for name, (count, whole) in short.items() if 0 < count < whole]
+    none = [name for name, (count, _) in short.items() if count == 0]
+    seen = {(cell.workload, cell.variant, cell.policy) for cell in done}
+    wholly = dict.fromkeys(
+        (f"{cell.policy} on {cell.workload} {cell.variant}".strip())
+        for cell in planned
+        if short[cell.workload][0] and (cell.workload, cell.variant, cell.policy) not in seen
+    )
+    lines += [f"In part: {', '.join(some)}."] if some else []
+    lines += [f"Not at all: {', '.join([*none, *wholly])}."] if none or wholly else []
+    return " ".join(lines)
+
+
+def _of(cells: Sequence[Cell], workload: str) -> int:
+    return sum(cell.workload == workload for cell in cells)
 
 
 def _figures(figures: Iterable[Wanted]) -> str:
@@ -163,14 +192,14 @@ def _faults(results: Results) -> str:
 def _ablation(results: Results) -> str:
     rows: list[Sequence[object]] = []
     names = list(dict.fromkeys(cell.policy for cell in sorted(results) if cell.workload == "ablation"))
-    for load in ("days", "waves"):
+    for load in LOADS:
         whole = Picked(results, "ablation", load)("hours")
         for policy in sorted(names, key=lambda name: name != "tuner"):
             cells = Picked(results, "ablation", load, policy)
             ratios = [one / other for one, other in zip(cells("hours"), whole, strict=False) if other]
-            told = [_told(cells(column)) for column in ("violated", "changes_a_day", "reversals")]
+            told = [_told(cells(column)) for column in ABLATED]
             rows.append(("all guards" if policy == "tuner" else policy, load, cells.seeds, _told(ratios), *told))
-    columns = ("", "load", "seeds", "hours, relative", "violated minutes %", "replica changes/day", "reversals")
+    columns = ("", "load", "seeds", "hours, relative", *ABLATED.values())
     return "## What each guard is for\n\n" + table(columns, rows) if set(names) - {"tuner"} else ""
 
 

@@ -280,6 +280,16 @@ def test_others_are_compared_at_equal_attainment() -> None:
     assert against(results(), mine, ("B9 hill climb",)) is None
 
 
+def test_what_was_not_played_is_said() -> None:
+    planned = [Cell(seed, "W2", "", policy) for seed in (0, 1) for policy in ("tuner", "B9 hill climb")]
+    planned += [Cell(0, "W3", "", "tuner"), Cell(0, "W8", "pod pending", "tuner")]
+    results: dict[Cell, Numbers] = {planned[0]: {"hours": 1.0}, planned[-1]: {"met": 1.0}}
+    assert report.played(results, planned) == (
+        "2 of 6 runs were played. In part: W2 1 of 4. Not at all: W3, B9 hill climb on W2."
+    )
+    assert report.played({one: {} for one in planned}, planned) == "6 of 6 runs were played."
+
+
 def test_figures_are_of_what_was_played() -> None:
     figures = {one.name: one for one in wanted(results())}
     assert figures["w7_hours_by_oracle_180s"].value == pytest.approx(1.2)

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from llmservice.api.reasons import Reason
-from tests.unit.diagnose.pod_cases import INITIALIZED, LOGS, RUNNING, SCHEDULED, Case, failed, triton, waiting
+from tests.unit.diagnose.pod_cases import (
+    INITIALIZED,
+    LOGS,
+    RUNNING,
+    SCHEDULED,
+    Case,
+    failed,
+    fetching,
+    initialized,
+    triton,
+    waiting,
+)
 
 CASES = [
     Case(
@@ -40,56 +51,20 @@ CASES = [
         "the weights' step failed",
         Reason.MODEL_SOURCE_FAILED,
         "UNAUTHORIZED: the hub wants a token",
-        {
-            "phase": "Pending",
-            "conditions": [SCHEDULED],
-            "initContainerStatuses": [
-                INITIALIZED[0],
-                {
-                    "name": "weights",
-                    "state": waiting("CrashLoopBackOff"),
-                    "lastState": failed(4, message="UNAUTHORIZED: the hub wants a token"),
-                },
-            ],
-            "containerStatuses": triton(waiting("PodInitializing")),
-        },
+        fetching("weights", waiting("CrashLoopBackOff"), failed(4, message="UNAUTHORIZED: the hub wants a token")),
     ),
     Case(
         "the weights' step failed, and a new try has found nothing yet",
         Reason.MODEL_SOURCE_FAILED,
         "NETWORK: the hub could not be reached",
-        {
-            "phase": "Pending",
-            "conditions": [SCHEDULED],
-            "initContainerStatuses": [
-                INITIALIZED[0],
-                {
-                    "name": "weights",
-                    "state": RUNNING,
-                    "lastState": failed(6, message="NETWORK: the hub could not be reached"),
-                },
-            ],
-            "containerStatuses": triton(waiting("PodInitializing")),
-        },
+        fetching("weights", RUNNING, failed(6, message="NETWORK: the hub could not be reached")),
         weights_log='{"phase": "list", "percent": null, "bytes": 0, "total_bytes": null}\n',
     ),
     Case(
         "the weights' step failed, and a new try fetches",
         Reason.FETCHING_WEIGHTS,
         "download: 40 % of 2.7 GB",
-        {
-            "phase": "Pending",
-            "conditions": [SCHEDULED],
-            "initContainerStatuses": [
-                INITIALIZED[0],
-                {
-                    "name": "weights",
-                    "state": RUNNING,
-                    "lastState": failed(6, message="NETWORK: the hub could not be reached"),
-                },
-            ],
-            "containerStatuses": triton(waiting("PodInitializing")),
-        },
+        fetching("weights", RUNNING, failed(6, message="NETWORK: the hub could not be reached")),
         weights_log='{"phase": "download", "percent": 44.8, "bytes": 1200000000, "total_bytes": 2680000000}\n',
         fault=False,
     ),
@@ -97,32 +72,17 @@ CASES = [
         "the cache of the weights cannot be used",
         Reason.MODEL_SOURCE_FAILED,
         "weights-lease: /cache/leases: Permission denied",
-        {
-            "phase": "Pending",
-            "conditions": [SCHEDULED],
-            "initContainerStatuses": [
-                INITIALIZED[0],
-                {
-                    "name": "weights-lease",
-                    "state": waiting("CrashLoopBackOff"),
-                    "lastState": failed(
-                        1, message="/cache/leases: Permission denied: its folder must belong to user 1000"
-                    ),
-                },
-            ],
-            "containerStatuses": triton(waiting("PodInitializing")),
-        },
+        fetching(
+            "weights-lease",
+            waiting("CrashLoopBackOff"),
+            failed(1, message="/cache/leases: Permission denied: its folder must belong to user 1000"),
+        ),
     ),
     Case(
         "the weights are on their way",
         Reason.FETCHING_WEIGHTS,
         "download: 40 % of 2.7 GB, 85 MB/s, about 20 s left",
-        {
-            "phase": "Pending",
-            "conditions": [SCHEDULED],
-            "initContainerStatuses": [INITIALIZED[0], {"name": "weights", "state": RUNNING}],
-            "containerStatuses": triton(waiting("PodInitializing")),
-        },
+        fetching("weights", RUNNING),
         weights_log='{"phase": "download", "percent": 44.8, "bytes": 1200000000, "total_bytes": 2680000000, '
         '"bytes_per_second": 85123456, "eta_seconds": 17.4}\n',
         fault=False,
@@ -150,23 +110,13 @@ CASES = [
         "the container's memory is too small",
         Reason.OUT_OF_MEMORY,
         "spec.template.resources.limits.memory",
-        {
-            "phase": "Running",
-            "conditions": [SCHEDULED],
-            "initContainerStatuses": INITIALIZED,
-            "containerStatuses": triton(waiting("CrashLoopBackOff"), last=failed(137, "OOMKilled"), restarts=3),
-        },
+        initialized(triton(waiting("CrashLoopBackOff"), last=failed(137, "OOMKilled"), restarts=3)),
     ),
     Case(
         "the accelerator's memory is too small",
         Reason.OUT_OF_MEMORY,
         "Tried to allocate 2.00 GiB",
-        {
-            "phase": "Running",
-            "conditions": [SCHEDULED],
-            "initContainerStatuses": INITIALIZED,
-            "containerStatuses": triton(waiting("CrashLoopBackOff"), last=failed(1), restarts=1),
-        },
+        initialized(triton(waiting("CrashLoopBackOff"), last=failed(1), restarts=1)),
         log="torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has 39.5 GiB",
     ),
     Case(
@@ -195,60 +145,35 @@ CASES = [
         "the model does not load",
         Reason.MODEL_LOAD_FAILED,
         "Triton could not load model 'chat-engine': FileNotFoundError: no *.safetensors under /models/smollm2",
-        {
-            "phase": "Running",
-            "conditions": [SCHEDULED],
-            "initContainerStatuses": INITIALIZED,
-            "containerStatuses": triton(waiting("CrashLoopBackOff"), last=failed(1), restarts=2),
-        },
+        initialized(triton(waiting("CrashLoopBackOff"), last=failed(1), restarts=2)),
         log=(LOGS / "engine_failed.log").read_text(),
     ),
     Case(
         "the model does not load and the container has not been restarted yet",
         Reason.MODEL_LOAD_FAILED,
         "FileNotFoundError",
-        {
-            "phase": "Running",
-            "conditions": [SCHEDULED],
-            "initContainerStatuses": INITIALIZED,
-            "containerStatuses": triton(failed(1)),
-        },
+        initialized(triton(failed(1))),
         log=(LOGS / "engine_failed.log").read_text(),
     ),
     Case(
         "loading takes longer than the startup probe allows",
         Reason.CRASH_LOOP,
         "did not have its models loaded in the time",
-        {
-            "phase": "Running",
-            "conditions": [SCHEDULED],
-            "initContainerStatuses": INITIALIZED,
-            "containerStatuses": triton(RUNNING, last=failed(137), restarts=1),
-        },
+        initialized(triton(RUNNING, last=failed(137), restarts=1)),
         events=("Killing: Container triton failed startup probe, will be restarted",),
     ),
     Case(
         "Triton ends for a reason that its log does not name",
         Reason.CRASH_LOOP,
         "exit code 139 (4 restarts): Signal (11) received.",
-        {
-            "phase": "Running",
-            "conditions": [SCHEDULED],
-            "initContainerStatuses": INITIALIZED,
-            "containerStatuses": triton(waiting("CrashLoopBackOff"), last=failed(139), restarts=4),
-        },
+        initialized(triton(waiting("CrashLoopBackOff"), last=failed(139), restarts=4)),
         log="Signal (11) received.\n",
     ),
     Case(
         "the model is being loaded",
         Reason.LOADING_MODEL,
         "loads the model",
-        {
-            "phase": "Running",
-            "conditions": [SCHEDULED],
-            "initContainerStatuses": INITIALIZED,
-            "containerStatuses": triton(RUNNING),
-        },
+        initialized(triton(RUNNING)),
         fault=False,
     ),
     Case(

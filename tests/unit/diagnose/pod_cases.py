@@ -39,6 +39,26 @@ def triton(
     ]
 
 
+def fetching(name: str, state: dict[str, Any], last: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The status of a pod whose repository is written, with the init container `name` in `state`."""
+    return {
+        "phase": "Pending",
+        "conditions": [SCHEDULED],
+        "initContainerStatuses": [INITIALIZED[0], {"name": name, "state": state, "lastState": last or {}}],
+        "containerStatuses": triton(waiting("PodInitializing")),
+    }
+
+
+def initialized(containers: list[dict[str, Any]]) -> dict[str, Any]:
+    """The status of a pod whose init containers are done."""
+    return {
+        "phase": "Running",
+        "conditions": [SCHEDULED],
+        "initContainerStatuses": INITIALIZED,
+        "containerStatuses": containers,
+    }
+
+
 @dataclass(frozen=True)
 class Case:
     """A pod's status and what it means."""

@@ -8,7 +8,7 @@ from llmservice.api.fleet import FleetDefaults
 from llmservice.kube import resources
 from llmservice.kube.events import EventType, Recorder
 from llmservice.kube.resources import Manifest
-from tests.unit.reconcile.small_cluster import KEY, SmallCluster, ready_status, unschedulable_status
+from tests.unit.reconcile.small_cluster import KEY, SmallCluster, pod, ready_status, unschedulable_status
 
 ON_TWO_NODES: dict[str, Any] = {
     "model": {"source": {"huggingFace": {"repo": "example/unknown", "revision": "a" * 40}}},
@@ -45,17 +45,17 @@ class GroupedCluster(SmallCluster):
                 for index in range(1, template["size"]):
                     worker = f"{leader}-{index}"
                     pods[worker] = _pod(worker, leader, template["workerTemplate"], self._status(leads=False))
-            there = [pod for pod in self.pods() if pod.startswith(f"{name}-")]
+            there = [one for one in self.pods() if one.startswith(f"{name}-")]
             leaving = set(there) - pods.keys()
-            for pod in leaving:
-                if pod.rpartition("-")[0] not in leaving:  # workers go once their leader is gone
-                    self.remove(resources.POD, pod)
+            for one in leaving:
+                if one.rpartition("-")[0] not in leaving:  # workers go once their leader is gone
+                    self.remove(resources.POD, one)
             missing = sorted(pods.keys() - set(there))
-            for pod in missing:
+            for one in missing:
                 if self.refused:
-                    self.tells("StatefulSet", pod.rpartition("-")[0], "FailedCreate", self.refused)
+                    self.tells("StatefulSet", one.rpartition("-")[0], "FailedCreate", self.refused)
                 else:
-                    self.kube.put(pods[pod])
+                    self.kube.put(pods[one])
             moved = moved or bool(leaving) or (bool(missing) and not self.refused)
         return moved
 
@@ -78,16 +78,4 @@ class GroupedCluster(SmallCluster):
 
 
 def _pod(name: str, stateful_set: str, template: Manifest, status: Manifest) -> Manifest:
-    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": stateful_set, "uid": "s", "controller": True}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": KEY[0],
-            "labels": template["metadata"]["labels"],
-            "ownerReferences": [owner],
-        },
-        "spec": {"containers": template["spec"]["containers"]},
-        "status": status,
-    }
+    return pod(name, {"kind": "StatefulSet", "name": stateful_set, "uid": "s"}, template, status)

@@ -152,26 +152,8 @@ class SmallCluster:
             status = ready_status(created)
         elif self.pods_become == "unschedulable":
             status = unschedulable_status("0/3 nodes are available: 3 Insufficient nvidia.com/gpu.")
-        return {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {
-                "name": name,
-                "namespace": KEY[0],
-                "labels": template["metadata"]["labels"],
-                "ownerReferences": [
-                    {
-                        "apiVersion": "apps/v1",
-                        "kind": "ReplicaSet",
-                        "name": name.rpartition("-")[0],
-                        "uid": f"rs-of-{deployment['metadata']['uid']}",
-                        "controller": True,
-                    }
-                ],
-            },
-            "spec": {"containers": template["spec"]["containers"]},
-            "status": status,
-        }
+        owner = {"kind": "ReplicaSet", "name": name.rpartition("-")[0], "uid": f"rs-of-{deployment['metadata']['uid']}"}
+        return pod(name, owner, template, status)
 
     def pods(self) -> list[str]:
         return self.kube.names(resources.POD, KEY[0])
@@ -211,6 +193,22 @@ class SmallCluster:
         status.pop("startup", None)
         shown["status"] = status
         return shown
+
+
+def pod(name: str, owner: Manifest, template: Manifest, status: Manifest) -> Manifest:
+    """A pod as a controller of the group apps makes it from a template."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": KEY[0],
+            "labels": template["metadata"]["labels"],
+            "ownerReferences": [{"apiVersion": "apps/v1", **owner, "controller": True}],
+        },
+        "spec": {"containers": template["spec"]["containers"]},
+        "status": status,
+    }
 
 
 def ready_status(at: datetime) -> Manifest:

@@ -54,11 +54,18 @@ async def test_a_replaced_revision_keeps_its_template_and_leaves() -> None:
     cluster.user_applies(ON_TWO_NODES)
     await cluster.converge()
     (old,) = cluster.sets()
+    made_from = cluster.kube.peek(resources.LEADER_WORKER_SET, KEY[0], old)["spec"]["leaderWorkerTemplate"]
     changed = ON_TWO_NODES["engine"] | {"parameters": {"enforce_eager": "true"}}
     cluster.user_applies(ON_TWO_NODES, engine=changed)
-    await cluster.converge()
+    asked = []
+    while old in cluster.sets():
+        left = cluster.kube.peek(resources.LEADER_WORKER_SET, KEY[0], old)["spec"]
+        assert left["leaderWorkerTemplate"] == made_from
+        asked.append(left["replicas"])
+        await cluster.reconcile()
+        cluster.controllers_act()
+    assert (asked[0], asked[-1]) == (1, 0)
     (new,) = cluster.sets()
-    assert new != old
     assert all(pod.startswith(new) for pod in cluster.pods())
 
 

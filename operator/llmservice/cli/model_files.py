@@ -7,7 +7,8 @@ from pathlib import Path
 
 from llmservice.capacity.architecture import Model
 from llmservice.capacity.config_json import UnknownArchitectureError, parse_config
-from llmservice.capacity.headers import read_gguf, safetensors_parameters
+from llmservice.capacity.headers import read_gguf
+from llmservice.weights.report import stored_parameters
 
 
 class UnreadableModelError(Exception):
@@ -23,7 +24,7 @@ def read_model(path: Path) -> Model:
             with path.open("rb") as file:
                 return read_gguf(path.stem, file)
         described = json.loads(path.read_text(encoding="utf-8"))
-        return parse_config(path.parent.name or path.stem, described, _parameters(path.parent))
+        return parse_config(path.parent.name or path.stem, described, stored_parameters(path.parent))
     except UnknownArchitectureError as error:
         raise UnreadableModelError(f"{path}: {error}") from error
     except OSError as error:
@@ -40,12 +41,3 @@ def _of_folder(folder: Path) -> Model:
             raise UnreadableModelError(f"{folder} holds neither a config.json nor exactly one GGUF file")
         return read_model(ggufs[0])
     return read_model(config)
-
-
-def _parameters(folder: Path) -> int | None:
-    """All numbers in the folder's safetensors files; None where there are none."""
-    total = 0
-    for path in folder.glob("*.safetensors"):
-        with path.open("rb") as file:
-            total += safetensors_parameters(file)
-    return total or None

@@ -83,23 +83,25 @@ def _front(service: LLMService, tag: str, batch: int) -> Any:
 
 
 def _preprocessing(service: LLMService, paths: Paths, tag: str, batch: int) -> Any:
-    config = _model("preprocessing", PREPROCESSING, "python", tag, batch)
-    config.dynamic_batching.SetInParent()
-    config.instance_group.add(
-        kind=ModelInstanceGroup.KIND_CPU, count=_instances(service, "preprocessing_instance_count", 1)
-    )
+    config = _tokenizing("preprocessing", PREPROCESSING, service, paths, tag, batch)
     # The code looks for both paths of vision models, under the names of its image; empty means a model of text.
-    _set(config, tokenizer_dir=_tokenizer(service, paths), visual_model_path="", multimodal_model_path="")
+    _set(config, visual_model_path="", multimodal_model_path="")
     return config
 
 
 def _postprocessing(service: LLMService, paths: Paths, tag: str, batch: int) -> Any:
-    config = _model("postprocessing", POSTPROCESSING, "python", tag, batch)
+    config = _tokenizing("postprocessing", POSTPROCESSING, service, paths, tag, batch)
+    _set(config, skip_special_tokens="true")
+    return config
+
+
+def _tokenizing(table: str, name: str, service: LLMService, paths: Paths, tag: str, batch: int) -> Any:
+    """A model that only needs the tokenizer."""
+    config = _model(table, name, "python", tag, batch)
     config.dynamic_batching.SetInParent()
-    config.instance_group.add(
-        kind=ModelInstanceGroup.KIND_CPU, count=_instances(service, "postprocessing_instance_count", 1)
-    )
-    _set(config, tokenizer_dir=_tokenizer(service, paths), skip_special_tokens="true")
+    count = _instances(service, f"{table}_instance_count", 1)
+    config.instance_group.add(kind=ModelInstanceGroup.KIND_CPU, count=count)
+    _set(config, tokenizer_dir=_tokenizer(service, paths))
     return config
 
 

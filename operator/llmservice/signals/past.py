@@ -7,12 +7,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import numpy as np
-import requests
 from numpy.typing import NDArray
 from prometheus_api_client import PrometheusConnect
-from prometheus_api_client.exceptions import PrometheusApiClientException
 
-from llmservice.signals.prometheus import PrometheusError
+from llmservice.signals.prometheus import answered
 from llmservice.tuning.simulator.history import History
 
 Floats = NDArray[np.float64]
@@ -92,15 +90,7 @@ class _Reader:
 
     def query(self, query: str) -> list[Any]:
         """What Prometheus answers; see `read_past` for what is raised."""
-        try:
-            answer = self._client.custom_query_range(query, self._start, self._end, self._range)
-        except requests.RequestException as error:
-            raise PrometheusError(f"does not answer ({type(error).__name__})") from error
-        except PrometheusApiClientException as error:
-            raise PrometheusError(f"refuses the query {query}: {str(error)[:200]}") from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise PrometheusError("answers with something that is not Prometheus' JSON: check the URL") from error
-        return answer if isinstance(answer, list) else []
+        return answered(self._client.custom_query_range, query, self._start, self._end, self._range)
 
     def _row(self, series: Mapping[str, Any]) -> Floats:
         row = np.full(self._count, np.nan)

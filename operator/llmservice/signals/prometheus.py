@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -78,26 +78,15 @@ class Prometheus:
         client = self._client()
         wanted: dict[PodKey, frozenset[str]] = {target.pod: target.names for target in targets}
         spaces = "|".join(sorted({target.pod[0] for target in targets}))
-        ahead = self._query(client, "time()")
+        ahead = answered(client.custom_query, "time()")
         skew = float(ahead[0]) - now if ahead else 0.0
         found: dict[PodKey, list[Scraped]] = {}
         for name in sorted(frozenset().union(*wanted.values())):
             query = f'{{__name__="{name}",namespace=~"{spaces}"}}[{RANGE_SECONDS}s]'
-            for one in read_matrix(name, self._query(client, query)):
+            for one in read_matrix(name, answered(client.custom_query, query)):
                 if name in wanted.get(one.pod, ()):
                     found.setdefault(one.pod, []).append(one)
         return {pod: merged(scraped, skew) for pod, scraped in found.items()}
-
-    def _query(self, client: PrometheusConnect, query: str) -> list[Any]:
-        try:
-            answer = client.custom_query(query)
-        except requests.RequestException as error:
-            raise PrometheusError(f"does not answer ({type(error).__name__})") from error
-        except PrometheusApiClientException as error:
-            raise PrometheusError(f"refuses the query {query}: {str(error)[:200]}") from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise PrometheusError("answers with something that is not Prometheus' JSON: check the URL") from error
-        return answer if isinstance(answer, list) else []
 
     def _client(self) -> PrometheusConnect:
         """A client with the credentials as the files have them now: Secrets are renewed under a running operator."""
@@ -182,6 +171,19 @@ def _own(name: str, labels: Mapping[str, str]) -> SeriesId:
 
 def _scraper(labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((key, value) for key, value in labels.items() if key in _SCRAPERS))
+
+
+def answered(ask: Callable[..., Any], query: str, *of: Any) -> list[Any]:
+    """What Prometheus answers where `ask` sends it `query` and `of`. Raises PrometheusError where it does not."""
+    try:
+        answer = ask(query, *of)
+    except requests.RequestException as error:
+        raise PrometheusError(f"does not answer ({type(error).__name__})") from error
+    except PrometheusApiClientException as error:
+        raise PrometheusError(f"refuses the query {query}: {str(error)[:200]}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise PrometheusError("answers with something that is not Prometheus' JSON: check the URL") from error
+    return answer if isinstance(answer, list) else []
 
 
 def _credentials(connection: PrometheusConnection) -> dict[str, str]:

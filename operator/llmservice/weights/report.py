@@ -35,7 +35,7 @@ def model_facts(folder: Path) -> dict[str, Any]:
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         facts = {**_part(config), **({"text_config": _part(config["text_config"])} if _nested(config) else {})}
-        return {"config": facts, "parameters": _parameters(folder)}
+        return {"config": facts, "parameters": stored_parameters(folder)}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
 
@@ -70,7 +70,7 @@ def _part(config: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _parameters(folder: Path) -> int | None:
+def stored_parameters(folder: Path) -> int | None:
     """All numbers in the folder's safetensors files; None where there are none."""
     from llmservice.capacity.headers import safetensors_parameters
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -13,14 +12,6 @@ from cluster.errors import ClusterError
 from cluster.settings import Settings
 
 pytestmark = pytest.mark.unit
-
-
-@pytest.fixture
-def taken() -> Iterator[int]:
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
-        holder.listen()
-        yield holder.getsockname()[1]
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,9 @@ from llmservice.local import live
 from llmservice.local.live import LiveKnobs
 from llmservice.repository.gate_config import GATE_INSTANCES
 from llmservice.repository.render import Role
+from tests.unit.grpc_server import serve
 from tests.unit.local.manifests import intent
-from tests.unit.triton.fake_triton import TOKEN, FakeTriton, serve
+from tests.unit.triton.fake_triton import TOKEN, FakeTriton
 
 pytestmark = pytest.mark.unit
 

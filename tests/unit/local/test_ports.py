@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import socket
 import stat
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,14 +27,6 @@ signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
 port = next(int(one.split("=")[1]) for one in sys.argv if one.startswith("--http-port="))
 Server(("127.0.0.1", port), Ready).serve_forever()
 """
-
-
-@pytest.fixture
-def taken() -> Iterator[int]:
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
-        holder.listen()
-        yield holder.getsockname()[1]
 
 
 @pytest.fixture

@@ -11,7 +11,8 @@ from llmservice.openai.routes import Endpoint
 from llmservice.openai.server import serving
 from llmservice.openai.settings import EndpointSettings
 from tests.openai_contract.registry import MODEL, Served
-from tests.unit.openai.fake_gate import FakeGate, serve
+from tests.unit.grpc_server import serve
+from tests.unit.openai.fake_gate import FakeGate
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ import json
 import math
 import struct
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -182,16 +181,3 @@ def _text(text: str) -> bytes:
 
 def _words(message: str) -> Any:
     return service_pb2.ModelStreamInferResponse(error_message=message)
-
-
-@asynccontextmanager
-async def serve(gate: FakeGate) -> AsyncIterator[str]:
-    """Serves `gate`; gives its address."""
-    server = grpc.aio.server()
-    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(gate, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    try:
-        yield f"127.0.0.1:{port}"
-    finally:
-        await server.stop(None)

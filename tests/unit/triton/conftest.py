@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from llmservice.triton.client import TritonClient
-from tests.unit.triton.fake_triton import TOKEN, FakeTriton, serve
+from tests.unit.grpc_server import serve
+from tests.unit.triton.fake_triton import TOKEN, FakeTriton
 
 
 @pytest.fixture

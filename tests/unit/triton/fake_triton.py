@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,19 +119,6 @@ class FakeTriton(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore
     async def _guard(self, context: Any) -> None:
         if dict(context.invocation_metadata()).get(TOKEN_HEADER) != TOKEN:
             await context.abort(grpc.StatusCode.UNAVAILABLE, f"This protocol is restricted, expecting '{TOKEN_HEADER}'")
-
-
-@asynccontextmanager
-async def serve(triton: FakeTriton) -> AsyncIterator[str]:
-    """Serves `triton`; gives its address."""
-    server = grpc.aio.server()
-    service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(triton, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    try:
-        yield f"127.0.0.1:{port}"
-    finally:
-        await server.stop(None)
 
 
 def filled_in(config: Any) -> Any:

@@ -11,8 +11,9 @@ from llmservice.repository.render import Role
 from llmservice.triton.client import TritonClient
 from llmservice.triton.errors import ErrorCode, TritonError
 from llmservice.triton.results import BatchStatistics, ModelState, Total
+from tests.unit.grpc_server import serve
 from tests.unit.repository.cases import CASES
-from tests.unit.triton.fake_triton import FakeTriton, serve
+from tests.unit.triton.fake_triton import FakeTriton
 
 pytestmark = pytest.mark.unit
 

@@ -13,8 +13,9 @@ from llmservice.repository.render import Role
 from llmservice.triton.client import TritonClient
 from llmservice.triton.comparison import differing_fields, instances
 from llmservice.triton.live import GateReloader, LiveChangeError, Outcome, set_engine_instances, set_slots
+from tests.unit.grpc_server import serve
 from tests.unit.repository.cases import CASES, Case
-from tests.unit.triton.fake_triton import FakeTriton, filled_in, serve
+from tests.unit.triton.fake_triton import FakeTriton, filled_in
 
 pytestmark = pytest.mark.unit
 

@@ -48,15 +48,16 @@ def test_a_replica_over_two_nodes_is_made_counted_and_removed(
     leader_worker_sets.make_leader(kubectl, found)
     name = found["metadata"]["name"]
     leader = eventually(lambda: find("pod", f"{name}-0"), "the leader", LONG)
+    kubectl("-n", namespace, "patch", "pod", f"{name}-0", "--subresource=status", "-p", READY)
     kubectl("-n", namespace, "create", "quota", "one", "--hard=pods=1")
     eventually(lambda: (find("quota", "one").get("status") or {}).get("used"), "the quota counts the leader", LONG)
     leader_worker_sets.make_workers(kubectl, found, leader)
-    refused = eventually(reported(find, "Ready", "QuotaExceeded"), "the quota is told", LONG)
+    refused = eventually(reported(find, "Degraded", "QuotaExceeded"), "the quota is told", LONG)
     assert f"in StatefulSet {name}-0 failed" in refused["message"]
     kubectl("-n", namespace, "delete", "quota", "one")
     eventually(lambda: find("pod", f"{name}-0-1"), "the worker", LONG)
-    for pod in (f"{name}-0", f"{name}-0-1"):
-        kubectl("-n", namespace, "patch", "pod", pod, "--subresource=status", "-p", READY)
+    kubectl("-n", namespace, "patch", "pod", f"{name}-0-1", "--subresource=status", "-p", READY)
+    eventually(reported(find, "Degraded", "Healthy"), "nothing is missing", LONG)
     eventually(reported(find, "Ready", "Serving"), "the replica serves", LONG)
     status = find("llmservice", "chat")["status"]
     assert (status["replicasSummary"], status["capacity"]["nodes"]) == ("1/1", 2)

@@ -10,20 +10,15 @@ from llmservice.api.operations import TuningMode
 from llmservice.tuning.decision import Action, Knob, Outcome, Resource
 from llmservice.tuning.guard import Guard, free_at, recorded
 from llmservice.tuning.measured import (
-    MISSING,
     Measured,
-    PodReport,
     Quantiles,
     Replicas,
-    RequestCounters,
-    Steps,
     UnderWay,
-    Validity,
 )
 from llmservice.tuning.metric import Metric
 from llmservice.tuning.settings import Bounds, Objective
 from llmservice.tuning.state import State
-from tests.unit.tuning.windows import Service, blind, frame, knobs, window
+from tests.unit.tuning.windows import Service, frame, knobs, window
 
 pytestmark = pytest.mark.unit
 
@@ -95,45 +90,12 @@ def test_replicas_on_their_way_are_not_asked_for_twice() -> None:
     assert service.knobs.replicas == asked
 
 
-@pytest.mark.parametrize("validity", [Validity.MISSING, Validity.STALE])
-def test_missing_and_stale_are_not_zero(validity: Validity) -> None:
-    """llm-d-autoscaling#385: stale series and a missing KV gauge were read as 0."""
-    service = Service(knobs=knobs(6))
-    service.serve(3000.0, 10)
-    before = service.knobs
-    for _ in range(100):
-        decision = service.see(blind(service.knobs, validity))
-        assert not decision.actions
-        assert decision.outcome is Outcome.DISTRUST
-    assert service.knobs == before
-    assert decision.degraded
-
-
 def test_no_load_never_scales_up() -> None:
     """llm-d-autoscaling#380, aibrix#593: seven pods at no load."""
     service = Service()
     service.serve(0.0, 20)
     service.serve(1.0, 30)
     assert [move for move in service.moves if move[0] == "replicas"] == []
-
-
-def test_one_pod_without_figures_does_not_block_the_rest() -> None:
-    """aibrix#617: one failed scrape blocked all scale-down."""
-    service = Service(knobs=knobs(6))
-    for _ in range(70):
-        signals = window(300.0, service.knobs)
-        lost = (replace(signals.pods[0], validity=Validity.MISSING), *signals.pods[1:])
-        service.see(replace(signals, pods=lost if len(lost) > 2 else signals.pods))
-    assert service.knobs.replicas <= 3
-
-
-def test_half_of_the_pods_are_no_quorum() -> None:
-    service = Service(knobs=knobs(4))
-    service.serve(2000.0, 3)
-    pods = tuple(PodReport(f"p{n}", Validity.FRESH if n < 2 else Validity.MISSING, 600.0) for n in range(4))
-    decision = service.see(window(200.0, service.knobs, pods=pods))
-    assert decision.outcome is Outcome.DISTRUST
-    assert "p2 (missing)" in decision.distrust
 
 
 @pytest.mark.parametrize("way", [UnderWay.ROLLOUT, UnderWay.DRAIN, UnderWay.USER_CHANGE])
@@ -166,42 +128,6 @@ def test_delay_changes_have_a_budget() -> None:
     assert free_at(guard, Knob.REPLICAS, 180.0) == 3660.0
 
 
-def test_counters_by_request_under_bursts_are_not_trusted() -> None:
-    """Under bursts of four times the rate such a fit gave 15 to 58 ms for an overhead of 10."""
-    service = Service()
-    for place in range(30):
-        signals = window(300.0, service.knobs)
-        counters = RequestCounters(9000.0, 1500.0 + 20 * (place % 3), 9000.0 * 0.018)
-        counts = (1000.0, 8000.0) if place % 2 else (7000.0, 2000.0)
-        decision = service.see(replace(signals, steps=(), request_counters=counters, arrival_counts=counts))
-    assert decision.outcome is Outcome.DISTRUST
-    assert "bursts" in decision.distrust
-
-
-def test_counters_by_request_of_a_load_that_swings_are_trusted() -> None:
-    """A rate that drifts by 4 % from scrape to scrape is no burst, however many requests come."""
-    service = Service()
-    for place in range(40):
-        rate = 300.0 + 20.0 * (place % 20)
-        size = 2.0 + 0.5 * (place % 20)
-        counters = RequestCounters(30 * rate, 30 * rate / size, 30 * rate * (0.010 + 0.001 * (size + 1 - 1 / size)))
-        counts = (14.7 * rate, 15.3 * rate)
-        signals = replace(window(rate, service.knobs), steps=(), request_counters=counters, arrival_counts=counts)
-        decision = service.see(signals)
-    assert decision.outcome is not Outcome.DISTRUST
-
-
-@pytest.mark.parametrize(("instances", "told"), [(1, "of one load"), (2, "instances cost each other")])
-def test_counters_by_request_are_trusted_for_what_they_tell(instances: int, told: str) -> None:
-    """One load is one batch size, and instances that share an accelerator slow each other down by nobody knows what."""
-    service = Service(frame(bounds=Bounds(max_replicas=8, max_instances=2)), knobs(1, instances=instances))
-    counters = RequestCounters(9000.0, 1500.0, 9000.0 * 0.018)
-    for _ in range(10):
-        decision = service.see(replace(window(300.0, service.knobs), steps=(), request_counters=counters))
-    assert decision.outcome is Outcome.DISTRUST
-    assert told in decision.distrust
-
-
 def test_more_instances_without_gain_are_undone() -> None:
     """server#4037, #3443: more instances, worse latency. The second instance here doubles every step."""
     settings = frame(
@@ -217,16 +143,6 @@ def test_more_instances_without_gain_are_undone() -> None:
     instances = [move for move in service.moves if move[0] == "engineInstances"]
     assert instances[:2] in ([("engineInstances", 1, 2), ("engineInstances", 2, 1)], [])
     assert len(instances) <= 2
-
-
-def test_contradicting_signals_are_distrusted() -> None:
-    """server#8463, #6494: metrics that cannot be true."""
-    service = Service()
-    service.serve(300.0, 3)
-    signals = window(3000.0, service.knobs, contradictions=("pending is 0 while 40 requests wait in the gate",))
-    decision = service.see(signals)
-    assert not decision.trusted
-    assert not decision.actions
 
 
 def test_a_saturated_cache_keeps_every_replica() -> None:
@@ -289,27 +205,6 @@ def test_knobs_that_somebody_else_set_are_taken_as_they_are() -> None:
     assert service.state.last_good.delay == pytest.approx(0.015)
 
 
-def test_a_reset_of_every_figure_after_a_restart_starts_over_quietly() -> None:
-    service = Service(knobs=knobs(3))
-    service.serve(1500.0, 5)
-    service.state = State.read("damaged")
-    decision = service.serve(1500.0, 1)
-    assert not [one for one in decision.actions if one.new < one.old]
-
-
-def test_an_engine_without_steps_in_a_quiet_window_keeps_what_was_learnt() -> None:
-    service = Service()
-    service.serve(300.0, 5)
-    signals = replace(window(300.0, service.knobs), steps=(), latency=Quantiles())
-    assert service.see(signals).trusted
-
-
-def test_steps_of_one_size_are_enough_to_begin() -> None:
-    service = Service()
-    signals = replace(window(5.0, service.knobs), steps=(Steps(1, 150.0, 1.65),))
-    assert service.see(signals).outcome is Outcome.HOLD
-
-
 def test_pending_for_twenty_minutes_is_still_supply() -> None:
     service = Service()
     service.serve(1300.0, 2)
@@ -318,10 +213,3 @@ def test_pending_for_twenty_minutes_is_still_supply() -> None:
         signals = window(1300.0, service.knobs, ready=1)
         service.see(replace(signals, replicas=Replicas(ready=1, pending=(1200.0,) * (asked - 1))))
     assert service.knobs.replicas == asked
-
-
-def test_missing_latency_is_no_reason_to_act() -> None:
-    service = Service(knobs=knobs(2))
-    service.serve(800.0, 10)
-    decision = service.serve(800.0, 1, latency=Quantiles(mean=MISSING))
-    assert not decision.actions

@@ -55,22 +55,21 @@ def missing_pods_finding(events: Sequence[KeeperEvent]) -> Finding | None:
 
 
 def recreated_finding(leader: str, events: Sequence[KeeperEvent]) -> Finding | None:
-    """How often the group of `leader` was started again, and by whose end; None where it never was.
+    """How often the group of `leader` was started again, and by whose end; None below twice: a node may be drained.
 
-    The pods that ended are gone with their logs, and those in their place have not failed yet. Once is no fault: a node
-    may have been drained.
+    The pods that ended are gone with their logs, and those in their place have not failed yet.
     """
     ends = [(_ENDED.search(event.message), event.count) for event in events if event.reason == RECREATED]
     mine = [(found["pod"], count) for found, count in ends if found and found["leader"] == leader]
-    if not mine:
+    times = sum(count for _, count in mine)
+    if times < 2:
         return None
-    times, pod = sum(count for _, count in mine), mine[-1][0]
-    often = "once" if times == 1 else f"{times} times"
+    pod = mine[-1][0]
     text = (
-        f"pod {pod} ended, and its group was started again as a whole ({often} of late): what it said went with it, so "
-        f"follow its log while it starts, by `kubectl logs -f {pod}`"
+        f"pod {pod} ended, and its group was started again as a whole, {times} times of late: what it said went with "
+        f"it, so follow its log while it starts, by `kubectl logs -f {pod}`"
     )
-    return Finding(Reason.CRASH_LOOP, text, pod=leader, replica=leader, fault=times > 1)
+    return Finding(Reason.CRASH_LOOP, text, pod=leader, replica=leader)
 
 
 def _not_created(text: str) -> Finding:

@@ -22,7 +22,7 @@ def troubled_sets(world: World) -> list[str]:
 def short_of(world: World, name: str) -> list[str]:
     """StatefulSets that have fewer pods than the LeaderWorkerSet asks for: its own, and those of its leaders."""
     spec = world.of(resources.LEADER_WORKER_SET)[name]["spec"]
-    replicas, size = int(spec.get("replicas", 1)), int(spec["leaderWorkerTemplate"]["size"])
+    replicas, size = int(spec.get("replicas", 1)), int(spec["leaderWorkerTemplate"].get("size", 1))
     pods = pods_of(world, name)
     leaders = [pod.name for pod in pods if not pod.leader]
     helped = [leader for leader in leaders if sum(pod.leader == leader for pod in pods) < size - 1]

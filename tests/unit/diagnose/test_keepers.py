@@ -64,9 +64,7 @@ def test_a_group_that_starts_again_and_again_is_a_fault_and_names_the_pod_that_e
         KeeperEvent(SET, "RecreateGroup", f"Worker pod {pod} failed, deleted leader pod chat-1-0 to recreate group 0")
         for pod in ("chat-1-0", "chat-1-0-1")
     ]
-    once = recreated_finding("chat-1-0", ends[:1])
-    assert once is not None
-    assert not once.fault
+    assert recreated_finding("chat-1-0", ends[:1]) is None, "a node may have been drained"
     twice = recreated_finding("chat-1-0", ends)
     assert twice is not None
     assert (twice.reason, twice.fault, twice.replica) == (Reason.CRASH_LOOP, True, "chat-1-0")

@@ -170,6 +170,21 @@ async def test_a_group_that_does_not_last_is_told_of_until_it_serves() -> None:
     assert f"kubectl logs -f {name}-0" in degraded["message"]
 
 
+async def test_an_older_group_of_the_same_name_does_not_speak() -> None:
+    cluster = GroupedCluster()
+    cluster.user_applies(ON_TWO_NODES)
+    await cluster.converge()
+    (name,) = cluster.sets()
+    now, cluster.clock.elapsed = cluster.clock.elapsed, -3600.0
+    for pod in (f"{name}-0-1", f"{name}-0"):
+        text = f"Worker pod {pod} failed, deleted leader pod {name}-0 to recreate group 0"
+        cluster.tells("LeaderWorkerSet", name, "RecreateGroup", text)
+    cluster.clock.elapsed = now
+    cluster.set_pod_status(f"{name}-0", {"conditions": [{"type": "Ready", "status": "False"}]})
+    await cluster.reconcile()
+    assert cluster.condition("Degraded")["status"] == "False"
+
+
 async def test_without_leader_worker_sets_the_status_says_what_to_install() -> None:
     cluster = GroupedCluster()
     missing = NotServed("the server could not find the requested resource", status=404)

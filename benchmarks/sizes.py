@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
+import tempfile
 from collections import Counter
-from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -16,11 +18,11 @@ from cluster.settings import from_environment
 from llmservice.api.crd import crd, crd_yaml
 from llmservice.api.reference import rules
 from llmservice.api.schema import RULES
-from llmservice.repository.errors import RenderError
-from llmservice.repository.images import serving_images
 from llmservice.repository.lint import Severity, lint_pbtxt
+from llmservice.triton.errors import TritonError
+from tests.e2e.repository.loading import load_and_unload, loading_server, renderings
 from tests.rule_cases import RULE_CASES
-from tests.unit.repository.cases import CASES, STOCK_CASES
+from tests.unit.repository.cases import CASES, STOCK_CASES, Case
 
 TIERS: Final = ("unit", "cluster", "e2e")
 IMAGE_GOAL: Final = 250
@@ -82,24 +84,34 @@ def tested_rules(figures: Figures, collected: Collected) -> None:
 def repositories(figures: Figures) -> None:
     """The renderer's services times NVIDIA's images: what Triton's message and the rules of its core take.
 
-    A pair that the renderer refuses, with a reason, is none. `tests/e2e/repository/test_loads.py` loads the same in a
-    real tritonserver.
+    A pair that the renderer refuses, with a reason, is none. Then the same is loaded by a real tritonserver, once for
+    pairs that render the same text, with a stand-in for what computes.
     """
-    rendered = accepted = 0
-    known: dict[str, bool] = {}
-    for case in (*CASES, *STOCK_CASES):
-        for image in serving_images():
-            try:
-                files = replace(case, triton=image.triton).render().files
-            except RenderError:
-                continue
-            rendered += 1
-            texts = [text for path, text in files.items() if path.endswith("config.pbtxt")]
-            for text in texts:
-                if text not in known:
-                    known[text] = not any(found.severity is Severity.ERROR for found in lint_pbtxt(text))
-            accepted += all(known[text] for text in texts)
+    alike = renderings((*CASES, *STOCK_CASES))
+    accepted = sum(len(pairs) for pairs in alike if is_accepted(pairs[0]))
+    rendered = sum(map(len, alike))
     figures.add("rendered_repositories_accepted", accepted, "repositories", rendered, "higher")
+    figures.add("rendered_repositories_loaded", asyncio.run(loaded(alike)), "repositories", rendered, "higher")
+
+
+def is_accepted(case: Case) -> bool:
+    """Whether no rule of Triton finds an error in any of its configurations."""
+    texts = (text for path, text in case.render().files.items() if path.endswith("config.pbtxt"))
+    return not any(found.severity is Severity.ERROR for text in texts for found in lint_pbtxt(text))
+
+
+async def loaded(alike: list[list[Case]]) -> int:
+    """Pairs whose repository a real tritonserver loads as it was rendered; others are told."""
+    count = 0
+    with tempfile.TemporaryDirectory() as folder, loading_server(Path(folder)) as server:
+        for pairs in alike:
+            try:
+                await load_and_unload(server, pairs[0])
+            except (TritonError, AssertionError) as error:
+                print(f"{pairs[0].name} for Triton {pairs[0].triton}: {error}")
+            else:
+                count += len(pairs)
+    return count
 
 
 def main() -> None:

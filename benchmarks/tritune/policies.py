@@ -41,7 +41,10 @@ FAMILIES: Final[dict[str, tuple[Make, tuple[float, ...]]]] = {
 RETUNED: Final = tuple(f"{family}, retuned" for family in FAMILIES)
 """Each with the target that training calls for."""
 
-STATIC: Final = ("B1 static p99", "B1 static peak")
+ENOUGH: Final = "B1 static enough"
+"""The fewest replicas that, never changed, hold the goal on what is judged itself: a fixed number by hindsight."""
+
+STATIC: Final = ("B1 static p99", "B1 static peak", ENOUGH)
 
 
 def _scaler(family: str, target: float, contest: Contest) -> Played:
@@ -60,6 +63,22 @@ def _retuned(family: str, contest: Contest) -> Numbers:
     return {**_scaler(family, found, contest).numbers, "target": found}
 
 
+def _enough(contest: Contest) -> Played:
+    low, high = 1, contest.question.max_replicas
+    runs: dict[int, Played] = {}
+
+    def held(count: int) -> bool:
+        runs[count] = contest.fixed(contest.usual.model_copy(update={"replicas": count}))
+        return runs[count].violated <= contest.goal
+
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if held(middle) else (middle + 1, high)
+    if low not in runs:
+        held(low)
+    return runs[low]
+
+
 def _saturation(contest: Contest) -> Played:
     return contest.judged(SaturationAutoscaler(contest.question.max_replicas))
 
@@ -71,6 +90,7 @@ POLICIES: Final[dict[str, Callable[[Contest], Played | Numbers]]] = {
     "B0 Triton default": on.default,
     "B1 static p99": partial(on.static, quantile=0.99),
     "B1 static peak": partial(on.static, quantile=1.0),
+    ENOUGH: _enough,
     "B2 best static": on.best_static,
     "B3 HPA queue:compute 1": partial(_scaler, "B3 HPA queue:compute", 1.0),
     "B4 KEDA pending 10": partial(_scaler, "B4 KEDA pending", 10.0),

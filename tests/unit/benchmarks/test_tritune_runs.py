@@ -280,6 +280,26 @@ def test_others_are_compared_at_equal_attainment() -> None:
     assert against(results(), mine, ("B9 hill climb",)) is None
 
 
+def test_a_fixed_number_that_holds_less_is_taken_up_to_one_that_holds_as_much() -> None:
+    found = results()
+    for seed in range(3):
+        peak = {"met": 99.0, "hours": 12.0, "violated": 4.0}
+        found[Cell(seed, "W7", "m-mid 180", "B1 static peak")] = peak
+        found[Cell(seed, "W7", "m-mid 180", "B1 static enough")] = peak | {"hours": 24.0, "violated": 0.1}
+    figures = {one.name: one for one in wanted(found)}
+    assert figures["w7_saved_against_static_peak"].value == pytest.approx(50.0)
+    assert figures["w7_saved_against_static_p99"].value == pytest.approx(60.0), "it holds as much as it is"
+    assert figures["w7_oracle_saved_against_static_enough"].value == pytest.approx(100 * (1 - 10 / 24))
+
+
+def test_the_fewest_replicas_that_hold_are_found_by_hindsight() -> None:
+    question = small(continuous=False, rate=7.0)
+    one = Contest(question, question, start=60.0, learn=lambda name, find: GIVEN)
+    found = {count: one.fixed(question.first_knobs(count)) for count in (1, 2, 3)}
+    fewest = min((count for count, played in found.items() if played.violated <= one.goal), default=3)
+    assert compete("B1 static enough", one)["hours"] == pytest.approx(found[fewest].hours)
+
+
 def test_what_was_not_played_is_said() -> None:
     planned = [Cell(seed, "W2", "", policy) for seed in (0, 1) for policy in ("tuner", "B9 hill climb")]
     planned += [Cell(0, "W3", "", "tuner"), Cell(0, "W8", "pod pending", "tuner")]

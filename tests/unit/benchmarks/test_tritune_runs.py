@@ -283,9 +283,10 @@ def test_others_are_compared_at_equal_attainment() -> None:
 def test_a_fixed_number_that_holds_less_is_taken_up_to_one_that_holds_as_much() -> None:
     found = results()
     for seed in range(3):
-        peak = {"met": 99.0, "hours": 12.0, "violated": 4.0}
+        peak: Numbers = {"met": 99.0, "hours": 12.0, "violated": 4.0}
         found[Cell(seed, "W7", "m-mid 180", "B1 static peak")] = peak
-        found[Cell(seed, "W7", "m-mid 180", "B1 static enough")] = peak | {"hours": 24.0, "violated": 0.1}
+        enough: Numbers = {"met": 99.0, "hours": 24.0, "violated": 0.1}
+        found[Cell(seed, "W7", "m-mid 180", "B1 static enough")] = enough
     figures = {one.name: one for one in wanted(found)}
     assert figures["w7_saved_against_static_peak"].value == pytest.approx(50.0)
     assert figures["w7_saved_against_static_p99"].value == pytest.approx(60.0), "it holds as much as it is"

@@ -114,6 +114,26 @@ async def test_what_is_not_there_is_said(
     assert says in lines[-1]["message"]
 
 
+async def test_google_s_bucket_is_read_by_the_calls_that_both_have(s3: str, tmp_path: Path) -> None:
+    """Google's XML calls for listing and reading are S3's; its tokens are not tried, for this server takes none."""
+    files = small_model()
+    async with aiohttp.ClientSession(headers={"x-amz-acl": "public-read"}) as session:
+        for name, content in (files | {"README.md": b"#"}).items():
+            async with session.put(f"{s3}/models/llama/{name}", data=content) as answer:
+                assert answer.status == 200
+    key = {"gcs_base_url": s3, "disable_oauth": True, "client_email": "", "private_key": "", "private_key_id": ""}
+    said = {"gcs": {"bucket": "models", "prefix": "llama"}}
+    asked = Program(said, tmp_path, {"GOOGLE_SERVICE_ACCOUNT_KEY": json.dumps(key)})
+    assert (await asked.run())[0] == 0
+    assert asked.seen() == files
+    assert [line["phase"] for line in (await asked.run())[1]] == ["list", "done"]
+
+    absent = Program({"gcs": {"bucket": "absent"}}, tmp_path / "absent", asked.environment)
+    code, lines = await absent.run()
+    assert (code, lines[-1]["reason"]) == (3, "NOT_FOUND")
+    assert "gs://absent" in lines[-1]["message"]
+
+
 async def test_an_s3_that_is_away_is_said(tmp_path: Path) -> None:
     code, lines = await program("http://127.0.0.1:1", tmp_path).run()
     assert (code, lines[-1]["reason"]) == (6, "NETWORK")

@@ -46,11 +46,21 @@ def stop(settings: Settings) -> bool:
     return processes.stop(settings, NAME)
 
 
-def empty(settings: Settings) -> str:
+def empty(settings: Settings, *, scraping: bool = True) -> str:
     """Lose all that was stored, and start it."""
     stop(settings)
     shutil.rmtree(_folder(settings) / "data", ignore_errors=True)
-    return start(settings)
+    return start(settings, scraping=scraping)
+
+
+def hide(settings: Settings, *pods: str) -> None:
+    """Leave pods out of what is scraped until the next `start`: what they tell vanishes, and nothing else does."""
+    processes.stop(settings, DISCOVERY)
+    file = _targets(settings)
+    kept = [one for one in json.loads(file.read_text()) if one["labels"]["pod"] not in pods]
+    fresh = file.with_suffix(".new")
+    fresh.write_text(json.dumps(kept, indent=1) + "\n")
+    fresh.rename(file)
 
 
 def runs(settings: Settings) -> bool:

@@ -161,6 +161,14 @@ class FleetDefaults(ApiModel):
     ] = ["a100-*"]
     objectives: Objectives = Objectives()
     prometheus: PrometheusConnection = PrometheusConnection()
+    signals_interval: Annotated[
+        Duration,
+        Field(
+            ge=timedelta(seconds=5),
+            le=timedelta(minutes=1),
+            description="Between two looks at a service; the tuner decides on two. Not below the Prometheus' scrapes.",
+        ),
+    ] = timedelta(seconds=15)
     pod_monitor: bool = False
     pod_monitor_labels: Annotated[
         dict[str, str], Field(description="Labels by which the Prometheus operator selects PodMonitors.")

@@ -144,10 +144,11 @@ class Process:
                 expected=(KubeError,),
             )
             tuner = Tuner(self._fleet)
-            source: Source = Prometheus(self._fleet.prometheus) if self._fleet.prometheus.url else PodPages(scraper)
+            every, prometheus = self._fleet.signals_interval.total_seconds(), self._fleet.prometheus
+            source: Source = Prometheus(prometheus, every) if prometheus.url else PodPages(scraper)
             reconciler.tuner = tuner
             source = WithStatistics(source, TritonStatistics(session))
-            reconciler.signals = SignalsWatch(source, self._clock, queue.wake, tuner.decide)
+            reconciler.signals = SignalsWatch(source, self._clock, queue.wake, tuner.decide, every)
             self._state.queue, self._state.services = queue, lambda: reconciler.ready
             self._state.desired_replicas = tuner.desired
             login = login_by(settings.kubeconfig, settings.context)

@@ -66,7 +66,7 @@ def _canary(state: State, settings: Settings, knobs: Knobs) -> CanaryStatus | No
 def _trusted(decision: Decision, looked: Looked) -> Judgement:
     kind = ConditionType.SIGNALS_TRUSTED
     if looked.fault:
-        return false(kind, Reason.SIGNALS_MISSING, f"{looked.fault} The knobs stay where they are.")
+        return false(kind, Reason.SIGNALS_MISSING, f"{looked.fault}. The knobs stay where they are.")
     if looked.signals.contradictions:
         text = "; ".join(looked.signals.contradictions)
         return false(kind, Reason.SIGNALS_CONTRADICT, f"{text}. The knobs stay where they are.")

@@ -57,6 +57,7 @@ class Frame:
     knobs: Knobs
     replicas: Replicas
     pods: tuple[ReadyPod, ...]
+    """Those that are ready."""
     free_accelerators: Measured = MISSING
     under_way: tuple[UnderWay, ...] = ()
     replicas_owner: str = ""
@@ -66,6 +67,14 @@ class Frame:
     def seconds(self) -> float:
         """Length of the window; 0 for a first look."""
         return self.until - self.since
+
+    def is_new(self, pod: ReadyPod) -> bool:
+        """Whether the pod began with this window, or so short a time before that nobody could have read it by then."""
+        return pod.ready_for <= self.seconds + STALE_AFTER * self.scrape_interval
+
+    def is_expected(self, pod: ReadyPod) -> bool:
+        """Whether it has served for so long that its samples should be there."""
+        return pod.ready_for > STALE_AFTER * self.scrape_interval
 
     @property
     def oldest_sample(self) -> float:
@@ -102,26 +111,30 @@ def measure(adapter: Adapter, frame: Frame, histories: Mapping[str, PodHistory])
 
 
 def _quorum(frame: Frame, histories: Mapping[str, PodHistory], counts: Callable[[ReadyPod], bool]) -> _All | None:
-    """The windows of the pods that count; None where they are too few to speak for all."""
+    """The windows of the pods that count; None where they are too few to speak for all.
+
+    A pod that just began, and was not read yet, did hardly anything: it is not waited for.
+    """
     windows = [_window(pod, frame, histories[pod.name]) for pod in frame.pods if counts(pod)]
-    return _All(windows, len(frame.pods)) if windows and len(windows) >= QUORUM * len(frame.pods) else None
+    expected = sum(counts(pod) or frame.is_expected(pod) for pod in frame.pods)
+    return _All(windows, expected) if windows and len(windows) >= QUORUM * expected else None
 
 
 @dataclass(frozen=True)
 class _All:
-    """The windows of the pods that were read, and how many are ready."""
+    """The windows of the pods that were read, and how many should have been."""
 
     windows: Sequence[PodWindow]
-    ready: int
+    expected: int
 
     def part(self, since: float, until: float) -> _All:
-        return _All([window.part(since, until) for window in self.windows], self.ready)
+        return _All([window.part(since, until) for window in self.windows], self.expected)
 
     def total(self, take: Callable[[PodWindow], float | None]) -> float | None:
         """A sum over all replicas; None unless every pod that was read has it."""
         values = [take(window) for window in self.windows]
         known = [value for value in values if value is not None]
-        return sum(known) * self.ready / len(values) if values and len(known) == len(values) else None
+        return sum(known) * self.expected / len(values) if values and len(known) == len(values) else None
 
     def grown(self, selector: Selector | None) -> float | None:
         return None if selector is None else self.total(lambda window: window.grown(selector))
@@ -269,7 +282,7 @@ def _report(pod: ReadyPod, frame: Frame, history: PodHistory | None) -> PodRepor
         return PodReport(pod.name, Validity.MISSING, pod.ready_for)
     if newest < frame.oldest_sample:
         return PodReport(pod.name, Validity.STALE, pod.ready_for)
-    covered = frame.seconds > 0 and (history.known_before(frame.since) or pod.ready_for <= frame.seconds)
+    covered = frame.seconds > 0 and (history.known_before(frame.since) or frame.is_new(pod))
     return PodReport(pod.name, Validity.FRESH if covered else Validity.MISSING, pod.ready_for)
 
 
@@ -281,7 +294,7 @@ def _is_read(pod: ReadyPod, frame: Frame, histories: Mapping[str, PodHistory]) -
 
 
 def _window(pod: ReadyPod, frame: Frame, history: PodHistory) -> PodWindow:
-    known = history.known_before(frame.since) or pod.ready_for <= frame.seconds
+    known = history.known_before(frame.since) or frame.is_new(pod)
     return PodWindow(history, frame.service, frame.since, frame.until, from_zero=known)
 
 

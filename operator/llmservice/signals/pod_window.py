@@ -49,11 +49,14 @@ class PodWindow:
     def level(self, selector: Selector, at: float) -> float | None:
         """A gauge at a moment, summed over its series; None where none of them had been read by then.
 
-        A series that the newest look no longer shows has ended, and counts nothing.
+        A series that the newest look no longer shows has ended, and counts nothing. Before a new pod was there, its
+        gauges were zero: were they unknown, they would hide what is known of all others.
         """
         look = max((moment for moment in self.history.read_at if moment <= at), default=None)
-        if look is None or not self.has(selector):
+        if not self.has(selector):
             return None
+        if look is None:
+            return 0.0 if self.from_zero else None
         found = [_value_at(points, look) for _, points in self._series(selector)]
         return sum(value for value in found if value is not None)
 

@@ -21,8 +21,8 @@ from llmservice.api.fleet import PrometheusConnection
 from llmservice.signals.series import SeriesId
 from llmservice.signals.source import Histories, PodKey, Target, history_of
 
-RANGE_SECONDS: Final = 90
-"""How far back each query looks: three looks of 30 s, so that one that fails loses nothing."""
+RANGE_LOOKS: Final = 6
+"""How far back each query looks, so that some that fail lose nothing."""
 TIMEOUT_SECONDS: Final = 10
 _SCRAPERS: Final = frozenset(
     {
@@ -55,6 +55,8 @@ class Prometheus:
     """A source of signals. `connection` has a URL."""
 
     connection: PrometheusConnection
+    interval: float = 15.0
+    """Seconds between two looks."""
     name: str = "Prometheus"
     _session: requests.Session | None = field(default=None, init=False)
 
@@ -82,7 +84,7 @@ class Prometheus:
         skew = float(ahead[0]) - now if ahead else 0.0
         found: dict[PodKey, list[Scraped]] = {}
         for name in sorted(frozenset().union(*wanted.values())):
-            query = f'{{__name__="{name}",namespace=~"{spaces}"}}[{RANGE_SECONDS}s]'
+            query = f'{{__name__="{name}",namespace=~"{spaces}"}}[{round(RANGE_LOOKS * self.interval)}s]'
             for one in read_matrix(name, answered(client.custom_query, query)):
                 if name in wanted.get(one.pod, ()):
                     found.setdefault(one.pod, []).append(one)

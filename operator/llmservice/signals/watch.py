@@ -1,11 +1,11 @@
-"""Reads every service that has ready pods each 15 s, makes a window of each 30 s, and wakes only for what changed."""
+"""Reads every service that has ready pods, makes a window of every two looks, and wakes only for what changed."""
 
 from __future__ import annotations
 
 import asyncio
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from llmservice.api.knobs import Knobs
@@ -21,11 +21,13 @@ from llmservice.signals.source import Histories, Source, Target, forget
 from llmservice.tuning.measured import MISSING, Measured, Replicas, Signals, UnderWay
 
 SCRAPE_INTERVAL: Final = 15.0
-"""Seconds between two looks at one service."""
-INTERVAL: Final = 30.0
+"""Seconds between two looks at one service, unless the fleet says otherwise."""
+LOOKS: Final = 2
+"""Of a window."""
+INTERVAL: Final = LOOKS * SCRAPE_INTERVAL
 """Seconds of a window: at most two status writes a minute for what it tells."""
-KEPT_SECONDS: Final = 180.0
-"""How long samples are kept."""
+KEPT_WINDOWS: Final = 6
+"""For how long samples are kept."""
 
 Key = tuple[str, str]
 
@@ -77,6 +79,8 @@ class SignalsWatch:
     clock: Clock
     wake: Callable[[Key], None]
     decide: Decide = lambda _key, _looked, _now: False
+    interval: float = SCRAPE_INTERVAL
+    """Seconds between two looks at one service; a window has `LOOKS`."""
     _watched: dict[Key, _Watched] = field(default_factory=dict)
     _histories: Histories = field(default_factory=dict)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -126,20 +130,22 @@ class SignalsWatch:
         due = {key: known for key, known in self._watched.items() if known.due <= now}
         if due:
             await self._look(due)
-        left = min((known.due for known in self._watched.values()), default=now + INTERVAL) - self.clock.monotonic()
+        left = (
+            min((known.due for known in self._watched.values()), default=now + self.interval) - self.clock.monotonic()
+        )
         await self.clock.wait(self._changed, max(0.1, left))
 
     async def _look(self, due: Mapping[Key, _Watched]) -> None:
         """One look at all that is due, so that a source asks once for all. Later looks fall on one grid for that."""
         for known in due.values():
-            known.due = (math.floor(self.clock.monotonic() / SCRAPE_INTERVAL) + 1) * SCRAPE_INTERVAL
+            known.due = (math.floor(self.clock.monotonic() / self.interval) + 1) * self.interval
         targets = [target for known in due.values() for target in known.asked.targets]
         fault = await self.source.collect(targets, self._histories, self._now())
         now = self._now()
         wanted = {target.pod: None for known in self._watched.values() for target in known.asked.targets}
-        forget(self._histories, wanted, now - KEPT_SECONDS)
+        forget(self._histories, wanted, now - KEPT_WINDOWS * LOOKS * self.interval)
         for key, known in due.items():
-            whole = known.since is not None and now - known.since >= INTERVAL - SCRAPE_INTERVAL / 2
+            whole = known.since is not None and now - known.since >= (LOOKS - 0.5) * self.interval
             if self._watched.get(key) is known and (known.since is None or whole):
                 self._window(key, known, now, fault)
 
@@ -149,7 +155,7 @@ class SignalsWatch:
             service=key[1],
             since=now if known.since is None else known.since,
             until=now,
-            scrape_interval=SCRAPE_INTERVAL,
+            scrape_interval=self.interval,
             knobs=asked.knobs,
             replicas=asked.replicas,
             pods=tuple(ReadyPod(name, now - since) for name, since in asked.ready_since.items()),
@@ -158,7 +164,7 @@ class SignalsWatch:
             free_accelerators=asked.free_accelerators,
             canary=asked.canary,
         )
-        signals = measure(asked.adapter, frame, _of_service(self._histories, asked.targets))
+        signals = replace(measure(asked.adapter, frame, _of_service(self._histories, asked.targets)), fault=fault)
         looked = Looked(signals, columns(signals, self.source.name, self.clock.now()), fault)
         first, before = known.since is None, known.last
         known.since, known.last = now, looked

@@ -227,6 +227,8 @@ class Signals:
     canary_knobs: Knobs | None = None
     """That replica's knobs, while `knobs` are everybody else's."""
     turn: Turn = AT_ONCE
+    fault: str = ""
+    """What is wrong with where the signals come from, in words; empty: it answers."""
     contradictions: tuple[str, ...] = field(default=())
     """In words, where independent sources of the signals disagree; empty: none do."""
 

@@ -9,12 +9,12 @@ from llmservice.tuning.measured import Signals, UnderWay, Validity
 
 QUORUM: Final = 0.5
 """Share of ready pods that must answer: more than half, not all, or one pod would block everything (aibrix#617)."""
-WARM_UP: Final = 15.0
-"""Seconds after which a ready pod is expected to have figures."""
+WARM_UP: Final = 1.0
+"""Windows after which a ready pod is expected to have figures."""
 
 
 BACKLOG: Final = 0.125
-"""Of a window's arrivals, waiting at its end: more than batches that form."""
+"""Of a window's arrivals, waiting at its end or served beyond them within it: more than batches that form."""
 LEAST_BACKLOG: Final = 16.0
 DRAINED: Final = 2.0
 """A window whose requests took so many times as long as what is inside explains (Little's law) served a queue that is
@@ -32,7 +32,8 @@ class Trust:
 
 def judge(signals: Signals) -> Trust:
     """Whether the signals may be acted on (`distrust`) and the knobs be moved at all (`frozen`)."""
-    expected = [pod for pod in signals.pods if pod.ready_for is not None and pod.ready_for >= WARM_UP]
+    warm = WARM_UP * signals.window_seconds
+    expected = [pod for pod in signals.pods if pod.ready_for is not None and pod.ready_for >= warm]
     fresh = [pod for pod in signals.pods if pod.validity in (Validity.FRESH, Validity.ZERO)]
     speaking = len(fresh) if signals.pods else signals.replicas.ready
     return Trust(speaking, _distrust(signals, len(expected), len(fresh)), _frozen(signals))
@@ -44,7 +45,8 @@ def steady(signals: Signals) -> bool:
     if not 0 < ready == signals.knobs.replicas:
         return False
     queue, rate = signals.queue_depth.known_or(0.0), signals.arrivals.known_or(0.0)
-    if queue > max(LEAST_BACKLOG, BACKLOG * rate * signals.window_seconds):
+    drained = max(0.0, signals.completions.known_or(rate) - rate) * signals.window_seconds
+    if queue + drained > max(LEAST_BACKLOG, BACKLOG * rate * signals.window_seconds):
         return False
     latency, running = signals.latency.mean.known, signals.running.known
     if latency is None or running is None:
@@ -53,6 +55,8 @@ def steady(signals: Signals) -> bool:
 
 
 def _distrust(signals: Signals, expected: int, fresh: int) -> str:
+    if signals.fault:  # what was read before it began looks fresh for a while, and counts too little
+        return signals.fault
     if signals.contradictions:
         return f"the signals contradict each other: {'; '.join(signals.contradictions)}"
     if signals.pods and expected and fresh <= QUORUM * expected:

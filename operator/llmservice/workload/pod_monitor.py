@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from llmservice.api.duration import format_duration
 from llmservice.api.fleet import FleetDefaults
 from llmservice.api.service import LLMService
 from llmservice.workload.manifest import Manifest, manifest
@@ -18,10 +19,11 @@ def build_pod_monitor(service: LLMService, fleet: FleetDefaults) -> Manifest:
         shared_name(service.metadata.name),
         extra_labels=dict(fleet.pod_monitor_labels),
     )
+    every = format_duration(fleet.signals_interval)
     pages = ["metrics", "openai-admin"] if has_openai(service) else ["metrics"]
     built["spec"] = {
         "selector": {"matchLabels": replica_selector(service.metadata.name)},
         "podTargetLabels": [REVISION_LABEL],
-        "podMetricsEndpoints": [{"port": page, "path": "/metrics", "interval": "15s"} for page in pages],
+        "podMetricsEndpoints": [{"port": page, "path": "/metrics", "interval": every} for page in pages],
     }
     return built

@@ -53,6 +53,14 @@ def test_the_file_is_written_when_pods_come_or_go(tmp_path: Path) -> None:
     assert json.loads(file.read_text()) == []
 
 
+def test_a_pod_can_be_hidden(settings: Settings) -> None:
+    file = settings.state / "prometheus" / "targets.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps(targets.targets_of([pod("a"), pod("b")])))
+    monitoring.hide(settings, "a")
+    assert [one["labels"]["pod"] for one in json.loads(file.read_text())] == ["b"]
+
+
 def test_a_blind_one_scrapes_nothing(settings: Settings) -> None:
     assert monitoring.configuration(settings, scraping=False)["scrape_configs"] == []
     (job,) = monitoring.configuration(settings)["scrape_configs"]

@@ -17,7 +17,12 @@ pytestmark = pytest.mark.unit
 OLD = 1000.0
 
 
-def measured(pods: Sequence[Pod], *, until: float = 60, ready_for: float = OLD, slots: int = 18) -> Signals:
+def measured(
+    pods: Sequence[Pod], *, until: float = 60, ready_for: float = OLD, newest_ready_for: float = 0.0, slots: int = 18
+) -> Signals:
+    """`newest_ready_for`: of the last of several pods; 0: as the others."""
+    ages = [ready_for] * len(pods)
+    ages[-1:] = [newest_ready_for or ready_for] if pods else []
     frame = Frame(
         service="chat",
         since=until - 60,
@@ -25,7 +30,7 @@ def measured(pods: Sequence[Pod], *, until: float = 60, ready_for: float = OLD, 
         scrape_interval=15,
         knobs=Knobs(slots=slots),
         replicas=Replicas(ready=len(pods)),
-        pods=tuple(ReadyPod(f"p{number}", ready_for) for number in range(len(pods))),
+        pods=tuple(ReadyPod(f"p{number}", age) for number, age in enumerate(ages)),
     )
     return measure(NATIVE, frame, {f"p{number}": pod.history for number, pod in enumerate(pods)})
 
@@ -123,6 +128,36 @@ def test_a_pod_that_is_new_counts_from_zero_and_one_that_was_just_found_does_not
     assert measured([pod], ready_for=30).completions.known == pytest.approx(11)
     just_found = measured([pod], ready_for=OLD)
     assert just_found.completions.validity is Validity.MISSING
+
+
+def test_a_backlog_is_no_new_load_when_a_replica_begins() -> None:
+    """What waited at the old replica before the window came before it, whoever began within it."""
+    old = Pod()
+    old.put("llm_gate_held_requests", GATE, 100)
+    old.scrape(0)
+    old.complete(60)
+    new = Pod()
+    signals = measured([scraped(old, 45, 60), scraped(new, 45, 60)], newest_ready_for=20)
+    assert signals.arrivals.known == pytest.approx(1.0)
+    assert sum(signals.arrival_counts) == pytest.approx(60)
+
+
+def test_a_replica_that_began_just_before_the_window_and_was_first_read_in_it_counts() -> None:
+    old, new = scraped(Pod(), 0), Pod()
+    old.complete(60)
+    new.complete(30)
+    signals = measured([scraped(old, 60), scraped(new, 10, 60)], newest_ready_for=70)
+    assert signals.completions.known == pytest.approx(1.5)
+    assert [pod.validity for pod in signals.pods] == [Validity.FRESH, Validity.FRESH]
+
+
+def test_a_replica_that_began_just_now_and_was_not_read_yet_holds_up_nothing() -> None:
+    old = scraped(Pod(), 0)
+    old.complete(60)
+    signals = measured([scraped(old, 60), Pod()], newest_ready_for=20)
+    assert signals.completions.known == 1.0
+    assert [pod.validity for pod in signals.pods] == [Validity.FRESH, Validity.MISSING]
+    assert measured([old, Pod()], newest_ready_for=31).completions.known is None
 
 
 def test_a_label_that_appears_in_a_pod_that_was_read_before_began_from_zero() -> None:

@@ -44,6 +44,7 @@ class Turns:
 
     def __init__(self, turns: int, stop: asyncio.Event, at_turn: Callable[[int], None] = lambda _: None) -> None:
         self.left, self.stop, self.at_turn, self.elapsed = turns, stop, at_turn, 0.0
+        self.turn = SCRAPE_INTERVAL
 
     def now(self) -> datetime:
         return NOW + timedelta(seconds=self.elapsed)
@@ -52,7 +53,7 @@ class Turns:
         return self.elapsed
 
     async def wait(self, event: asyncio.Event, seconds: float | None) -> None:
-        self.elapsed += SCRAPE_INTERVAL
+        self.elapsed += self.turn
         self.left -= 1
         self.at_turn(self.left)
         if self.left <= 0:
@@ -101,6 +102,22 @@ async def test_windows_follow_each_other_and_are_told_with_what_came_in_them() -
     assert told == [(30, 1), (30, 1)]
 
 
+async def test_a_fleet_may_look_more_often() -> None:
+    stop, pods = asyncio.Event(), Pods()
+    told: list[float] = []
+
+    def decide(_key: Key, looked: Looked, _now: float) -> bool:
+        told.append(looked.signals.window_seconds)
+        return False
+
+    clock = Turns(7, stop)
+    clock.turn = 5.0
+    watch = SignalsWatch(pods, clock, lambda _: None, decide, interval=5.0)
+    watch.watch(CHAT, asked("p0"))
+    await watch.run(stop)
+    assert told == [10, 10, 10]
+
+
 async def test_a_decision_that_people_see_wakes_the_service() -> None:
     stop, pods = asyncio.Event(), Pods()
     woken: list[Key] = []
@@ -127,7 +144,7 @@ async def test_a_source_that_fails_is_told_with_the_window() -> None:
     await watch.run(stop)
     latest = watch.latest(CHAT)
     assert latest is not None
-    assert latest.fault == "Prometheus does not answer"
+    assert latest.fault == latest.signals.fault == "Prometheus does not answer"
     assert latest.figures.queue_depth is None
 
 

@@ -36,6 +36,17 @@ def test_missing_and_stale_are_not_zero(validity: Validity) -> None:
     assert decision.degraded
 
 
+def test_a_source_that_fails_is_not_believed_for_what_it_told_before() -> None:
+    """A Prometheus that died within the window: its samples are fresh still, and far too few requests are in them."""
+    service = Service(knobs=knobs(6))
+    service.serve(3000.0, 10)
+    learnt = service.state.learnt
+    decision = service.see(replace(window(300.0, service.knobs), fault="Prometheus does not answer"))
+    assert (decision.outcome, decision.actions) == (Outcome.DISTRUST, ())
+    assert decision.distrust == "Prometheus does not answer"
+    assert service.state.learnt == learnt
+
+
 def test_one_pod_without_figures_does_not_block_the_rest() -> None:
     """aibrix#617: one failed scrape blocked all scale-down."""
     service = Service(knobs=knobs(6))

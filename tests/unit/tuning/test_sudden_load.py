@@ -83,6 +83,14 @@ def test_no_instance_is_rushed_that_the_bounds_forbid() -> None:
     assert [one.knob.value for one in decision.actions] == ["replicas"]
 
 
+def test_the_window_in_which_a_small_queue_was_served_judges_no_setting() -> None:
+    """Ten requests/s with sixty in the queue before: by what was inside at the end alone it looked steady."""
+    one = window(10.0, knobs(2))
+    late = replace(one, completions=Measured.of(12.0), latency=Quantiles(mean=Measured.of(3.0, samples=360)))
+    assert steady(one)
+    assert not steady(late)
+
+
 def test_nothing_is_rushed_for_an_hour_after_something_was_undone() -> None:
     service = settled()
     guard = service.state.guard.model_copy(update={"frozen_until": service.now + 3600.0})

@@ -261,6 +261,13 @@ def test_before_a_stock_backend_there_is_no_openai_endpoint_anywhere() -> None:
     assert "openai" not in str([manifest["spec"] for manifest in built.manifests if "spec" in manifest])
 
 
+def test_a_pod_monitor_scrapes_as_often_as_the_operator_looks() -> None:
+    built = workload(service({"model": SMOLLM}), fleet({"podMonitor": True, "signalsInterval": "30s"})).manifest(
+        "PodMonitor"
+    )
+    assert {page["interval"] for page in built["spec"]["podMetricsEndpoints"]} == {"30s"}
+
+
 def test_a_stock_backends_arguments_are_part_of_its_revision() -> None:
     other = {**STOCK, "engine": {**STOCK["engine"], "parameters": {"enforce_eager": "true"}}}
     assert workload(service(STOCK), fleet()).revision != workload(service(other), fleet()).revision

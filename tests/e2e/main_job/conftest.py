@@ -12,12 +12,14 @@ import pytest
 from cluster import contexts
 from cluster.settings import Settings, from_environment
 from tests.e2e.main_job.describing import describe
-from tests.e2e.main_job.hub_pod import HUB_LABEL, HubPod, certificate, gguf_folder
+from tests.e2e.main_job.hub_pod import HubPod, certificate, gguf_folder
 from tests.e2e.main_job.kube import ROOT, Kube, Service
 from tests.e2e.main_job.operator_release import OperatorRelease
 from tests.e2e.main_job.watching import Watch, watching
 
 LABEL = "triton-llm.dev/test=main-job"
+OURS = "app in (hub, load)"
+"""Pods that the tests made themselves."""
 NewSpace = Callable[[str], str]
 
 
@@ -63,7 +65,7 @@ def _remove_spaces(kube: Kube) -> None:
     spaces = [space["metadata"]["name"] for space in kube.list("namespaces", "default", LABEL)]
     for space in spaces:
         kube("-n", space, "delete", "llm", "--all", "--wait=false")
-        kube("-n", space, "delete", "pods", "-l", HUB_LABEL, "--wait=false")
+        kube("-n", space, "delete", "pods", "-l", OURS, "--wait=false")
     for space in spaces:
         kube("-n", space, "wait", "--for=delete", "pods", "--all", "--timeout=60s")
     kube("delete", "namespaces", "-l", LABEL, "--ignore-not-found", "--timeout=200s")

@@ -16,7 +16,6 @@ from tests.weights.hub_server import COMMIT
 
 REPO = "owner/model"
 LABELS = {"app": "hub"}
-HUB_LABEL = "app=hub"
 SMOLLM2, SMALL, WITH_TOKEN, SLOW, OTHER, GGUF, WITH_TLS = 8000, 8001, 8002, 8003, 8004, 8005, 8443
 TOKEN = "hf_right"
 HUBS: Sequence[dict[str, Any]] = (

@@ -16,7 +16,7 @@ export QUICK
 export SMOKE
 .NOTPARALLEL: bench
 
-.PHONY: bench-tritune help demo test lint unit cluster e2e generate lock vllm bench bench-capacity bench-gate bench-gate-stress bench-greedy bench-kernels bench-openai bench-operator bench-placement bench-profile bench-scheduler bench-serving bench-sizes bench-soak bench-stall bench-vllm bench-tuner-cost bench-weights clean down setup
+.PHONY: bench-tritune bench-tuner help demo test lint unit cluster e2e generate lock vllm bench bench-capacity bench-gate bench-gate-stress bench-greedy bench-kernels bench-openai bench-operator bench-placement bench-profile bench-scheduler bench-serving bench-sizes bench-soak bench-stall bench-vllm bench-tuner-cost bench-weights clean down setup
 
 help: ## Explain each target
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  \033[1m%-18s\033[0m %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,7 +74,7 @@ generate: setup ## Write generated files: CRD, chart copies, API reference
 lock: ## Pin dependencies again from pyproject.toml
 	@PATH=$(BIN):$$PATH requirements/lock.sh
 
-bench: bench-sizes bench-serving bench-profile bench-scheduler bench-gate bench-openai bench-gate-stress bench-greedy bench-kernels bench-stall bench-soak bench-capacity bench-weights bench-operator bench-placement bench-tuner-cost bench-tritune ## All benchmarks, one after the other (QUICK=1: each at most 10 minutes)
+bench: bench-sizes bench-serving bench-profile bench-scheduler bench-gate bench-openai bench-gate-stress bench-greedy bench-kernels bench-stall bench-soak bench-capacity bench-weights bench-operator bench-placement bench-tuner-cost bench-tuner bench-tritune ## All benchmarks, one after the other (QUICK=1: each at most 10 minutes)
 
 bench-gate: setup ## The gate on a real tritonserver: throughput, cost, reloads under load, cancellation, priorities
 	@echo "» bench-gate" && $(BENCH).gate
@@ -120,6 +120,9 @@ bench-profile: setup ## Where the time of a decoding step goes, against the boun
 
 bench-tritune: setup ## The tuner on simulated replicas, beside autoscalers and oracles (TRACES=folder with recorded traces)
 	@echo "» bench-tritune" && $(BENCH).tritune
+
+bench-tuner: setup ## The tuner on a real cluster with a real Prometheus: a step, a burst, signals that fail, silence
+	@echo "» bench-tuner" && $(BENCH).tuner_live
 
 bench-tuner-cost: setup ## The tuner: processor time per service and window, size of its memory
 	@echo "» bench-tuner-cost" && $(BENCH).tuner_cost

@@ -11,7 +11,8 @@ from llmservice.api.knobs import Knobs
 from llmservice.signals import scrape
 from llmservice.signals.adapters import NATIVE
 from llmservice.signals.columns import columns
-from llmservice.signals.measure import Frame, ReadyPod, measure
+from llmservice.signals.frame import Frame, ReadyPod
+from llmservice.signals.measure import measure
 from llmservice.signals.page import Page
 from llmservice.signals.scrape import Sample
 from llmservice.signals.series import PodHistory

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
-from llmservice.api.knobs import Knobs
 from llmservice.signals.adapters import Adapter, Selector
-from llmservice.signals.canary import Canary, canary_report
+from llmservice.signals.canary import canary_report
+from llmservice.signals.frame import Frame, ReadyPod
 from llmservice.signals.pod_window import PodWindow, added
 from llmservice.signals.series import PodHistory, percentile
 from llmservice.signals.trust import contradictions
@@ -24,62 +24,14 @@ from llmservice.tuning.measured import (
     Measured,
     PodReport,
     Quantiles,
-    Replicas,
     RequestCounters,
     Signals,
     Steps,
-    UnderWay,
     Validity,
 )
 
 QUORUM: Final = 2 / 3
 """Share of the ready pods that must have been read. One that does not answer must not stop everything (aibrix#617)."""
-STALE_AFTER: Final = 2
-"""Scrape intervals after which a pod's newest sample is too old."""
-
-
-@dataclass(frozen=True)
-class ReadyPod:
-    """A pod that serves, for so many seconds."""
-
-    name: str
-    ready_for: float
-
-
-@dataclass(frozen=True)
-class Frame:
-    """What the API server knows of the window: moments in seconds since the epoch, by the reader's clock."""
-
-    service: str
-    since: float
-    until: float
-    scrape_interval: float
-    knobs: Knobs
-    replicas: Replicas
-    pods: tuple[ReadyPod, ...]
-    """Those that are ready."""
-    free_accelerators: Measured = MISSING
-    under_way: tuple[UnderWay, ...] = ()
-    replicas_owner: str = ""
-    canary: Canary | None = None
-
-    @property
-    def seconds(self) -> float:
-        """Length of the window; 0 for a first look."""
-        return self.until - self.since
-
-    def is_new(self, pod: ReadyPod) -> bool:
-        """Whether the pod began with this window, or so short a time before that nobody could have read it by then."""
-        return pod.ready_for <= self.seconds + STALE_AFTER * self.scrape_interval
-
-    def is_expected(self, pod: ReadyPod) -> bool:
-        """Whether it has served for so long that its samples should be there."""
-        return pod.ready_for > STALE_AFTER * self.scrape_interval
-
-    @property
-    def oldest_sample(self) -> float:
-        """When a pod's newest sample must have been taken, not to be too old."""
-        return self.until - STALE_AFTER * self.scrape_interval
 
 
 def measure(adapter: Adapter, frame: Frame, histories: Mapping[str, PodHistory]) -> Signals:
@@ -282,7 +234,7 @@ def _report(pod: ReadyPod, frame: Frame, history: PodHistory | None) -> PodRepor
         return PodReport(pod.name, Validity.MISSING, pod.ready_for)
     if newest < frame.oldest_sample:
         return PodReport(pod.name, Validity.STALE, pod.ready_for)
-    covered = frame.seconds > 0 and (history.known_before(frame.since) or frame.is_new(pod))
+    covered = frame.seconds > 0 and frame.is_covered(pod, history)
     return PodReport(pod.name, Validity.FRESH if covered else Validity.MISSING, pod.ready_for)
 
 
@@ -294,8 +246,7 @@ def _is_read(pod: ReadyPod, frame: Frame, histories: Mapping[str, PodHistory]) -
 
 
 def _window(pod: ReadyPod, frame: Frame, history: PodHistory) -> PodWindow:
-    known = history.known_before(frame.since) or frame.is_new(pod)
-    return PodWindow(history, frame.service, frame.since, frame.until, from_zero=known)
+    return PodWindow(history, frame.service, frame.since, frame.until, from_zero=frame.is_covered(pod, history))
 
 
 def _last_seen_queue(adapter: Adapter, frame: Frame, histories: Mapping[str, PodHistory]) -> Measured:

@@ -113,9 +113,9 @@ class PodHistory:
         """When it was last read; None: never."""
         return self.read_at[-1] if self.read_at else None
 
-    def known_before(self, at: float) -> bool:
-        """Whether it was read at or before `at`, so that what appeared later began from zero."""
-        return bool(self.read_at) and self.read_at[0] <= at
+    def known_before(self, at: float, since: float = -math.inf) -> bool:
+        """Whether it was read at or before `at` and not before `since`, so that what appeared later began from zero."""
+        return any(since <= moment <= at for moment in self.read_at)
 
 
 def _from_the_last_before(points: list[Point], at: float) -> list[Point]:

@@ -15,7 +15,8 @@ from llmservice.signals.adapters import Adapter
 from llmservice.signals.canary import Canary
 from llmservice.signals.columns import columns
 from llmservice.signals.engine_start import EngineStart, engine_start
-from llmservice.signals.measure import Frame, ReadyPod, measure
+from llmservice.signals.frame import Frame, ReadyPod
+from llmservice.signals.measure import measure
 from llmservice.signals.series import PodHistory
 from llmservice.signals.source import Histories, Source, Target, forget
 from llmservice.tuning.measured import MISSING, Measured, Replicas, Signals, UnderWay

@@ -14,11 +14,15 @@ WARM_UP: Final = 1.0
 
 
 BACKLOG: Final = 0.125
-"""Of a window's arrivals, waiting at its end or served beyond them within it: more than batches that form."""
+"""Of a window's arrivals, waiting at its end: more than batches that form."""
 LEAST_BACKLOG: Final = 16.0
 DRAINED: Final = 2.0
 """A window whose requests took so many times as long as what is inside explains (Little's law) served a queue that is
 gone: its latencies are of that queue."""
+LEFT: Final = 0.5
+"""So is one in which so many more ended than came, of what is inside on average. A queue of n that ends within a window
+adds up to n / 2 seconds for each request/s to the mean: a quarter of it, then."""
+FEW: Final = 2.0
 
 
 @dataclass(frozen=True)
@@ -45,11 +49,14 @@ def steady(signals: Signals) -> bool:
     if not 0 < ready == signals.knobs.replicas:
         return False
     queue, rate = signals.queue_depth.known_or(0.0), signals.arrivals.known_or(0.0)
-    drained = max(0.0, signals.completions.known_or(rate) - rate) * signals.window_seconds
-    if queue + drained > max(LEAST_BACKLOG, BACKLOG * rate * signals.window_seconds):
+    if queue > max(LEAST_BACKLOG, BACKLOG * rate * signals.window_seconds):
         return False
     latency, running = signals.latency.mean.known, signals.running.known
-    if latency is None or running is None:
+    if latency is None:
+        return True
+    if (signals.completions.known_or(rate) - rate) * signals.window_seconds > LEFT * rate * latency + FEW:
+        return False
+    if running is None:
         return True
     return rate * latency <= DRAINED * (queue + running + LEAST_BACKLOG * ready)
 

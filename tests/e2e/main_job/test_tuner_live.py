@@ -58,7 +58,7 @@ def test_without_its_prometheus_knobs_stay_and_status_says_so(story: Tuned, sett
     replicas = story.replicas()
     monitoring.stop(settings)
     eventually(lambda: story.trusted() == "False", "the signals are not trusted", 60)
-    said = story.service.condition("SignalsTrusted")
+    said = story.signals_trusted()
     assert said["reason"] == "SignalsMissing"
     assert "does not answer" in said["message"]
     stays(story.replicas, 15)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cluster import images
-from tests.e2e.main_job.kube import Kube, Manifest, Service
+from tests.e2e.main_job.kube import Kube, Manifest, Service, condition
 from tests.e2e.main_job.waiting import eventually
 from tests.e2e.main_job.watching import Watch, watching
 from tests.serving.open_load import Seen
@@ -48,17 +48,25 @@ class Tuned:
                 found.append(count)
         return found
 
+    def status(self) -> Manifest:
+        """The newest status, as the watch has it."""
+        return self.watch.statuses[-1]
+
     def tuning(self) -> Manifest:
-        """What the status tells of the tuner."""
-        return self.service.status().get("tuning") or {}
+        """What it tells of the tuner."""
+        return self.status().get("tuning") or {}
+
+    def signals_trusted(self) -> Manifest:
+        """The condition `SignalsTrusted`."""
+        return condition(self.status(), "SignalsTrusted")
 
     def trusted(self) -> str:
         """Whether the signals are: True, False or Unknown."""
-        return str(self.service.condition("SignalsTrusted").get("status"))
+        return str(self.signals_trusted().get("status"))
 
     def queue(self) -> float:
         """Requests that wait, as the status has it."""
-        return float((self.service.status().get("signals") or {}).get("queueDepth") or 0)
+        return float((self.status().get("signals") or {}).get("queueDepth") or 0)
 
     def latency(self, since: float, until: float | None = None) -> float:
         """The 99th percentile of requests that were due in a time (None: until now), once all of them are answered."""

@@ -13,7 +13,8 @@ import pytest
 from llmservice.api.fleet import PrometheusConnection
 from llmservice.api.knobs import Knobs
 from llmservice.signals.adapters import NATIVE
-from llmservice.signals.measure import Frame, ReadyPod, measure
+from llmservice.signals.frame import Frame, ReadyPod
+from llmservice.signals.measure import measure
 from llmservice.signals.prometheus import Prometheus
 from llmservice.signals.scrape import Scraper
 from llmservice.signals.source import Histories, PodPages, Source, Target

@@ -10,7 +10,8 @@ import pytest
 from llmservice.api.knobs import Knobs
 from llmservice.signals.adapters import NATIVE, TENSORRT_LLM, Adapter
 from llmservice.signals.canary import Canary
-from llmservice.signals.measure import Frame, ReadyPod, measure
+from llmservice.signals.frame import Frame, ReadyPod
+from llmservice.signals.measure import measure
 from llmservice.signals.trust import contradictions
 from llmservice.tuning.measured import CanaryReport, Measured, Replicas, Signals, Steps
 from llmservice.tuning.metric import Metric

@@ -8,7 +8,8 @@ import pytest
 
 from llmservice.api.knobs import Knobs
 from llmservice.signals.adapters import NATIVE, NVIDIA_VLLM, TENSORRT_LLM
-from llmservice.signals.measure import Frame, ReadyPod, measure
+from llmservice.signals.frame import Frame, ReadyPod
+from llmservice.signals.measure import measure
 from llmservice.tuning.measured import Replicas, Signals, Validity
 from tests.unit.signals.pods import ENGINE, GATE, Pod
 
@@ -149,6 +150,19 @@ def test_a_replica_that_began_just_before_the_window_and_was_first_read_in_it_co
     signals = measured([scraped(old, 60), scraped(new, 10, 60)], newest_ready_for=70)
     assert signals.completions.known == pytest.approx(1.5)
     assert [pod.validity for pod in signals.pods] == [Validity.FRESH, Validity.FRESH]
+
+
+def test_what_came_while_nobody_read_is_not_of_the_window_after() -> None:
+    pod = scraped(Pod(), 0)
+    pod.complete(6000)
+    pod.scrape(245)
+    pod.complete(60)
+    pod.scrape(300)
+    after = measured([pod], until=300)
+    assert after.completions.validity is after.arrivals.validity is Validity.MISSING
+    assert after.queue_depth.known == 0
+    pod.complete(60)
+    assert measured([scraped(pod, 360)], until=360).completions.known == 1.0
 
 
 def test_a_replica_that_began_just_now_and_was_not_read_yet_holds_up_nothing() -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from llmservice.api.knobs import Knobs
 from llmservice.signals.adapters import TENSORRT_LLM, TRITON_BATCHES
-from llmservice.signals.measure import Frame, ReadyPod, measure
+from llmservice.signals.frame import Frame, ReadyPod
+from llmservice.signals.measure import measure
 from llmservice.signals.scrape import ScrapeError
 from llmservice.signals.series import SeriesId
 from llmservice.signals.source import Histories, Target, history_of

@@ -91,13 +91,13 @@ def played(results: Results, planned: Sequence[Cell]) -> str:
     some = [f"{name} {count} of {whole}" for name, (count, whole) in short.items() if 0 < count < whole]
     none = [name for name, (count, _) in short.items() if count == 0]
     seen = {(cell.workload, cell.variant, cell.policy) for cell in done}
-    wholly = dict.fromkeys(
-        (f"{cell.policy} on {cell.workload} {cell.variant}".strip())
-        for cell in planned
-        if short[cell.workload][0] and (cell.workload, cell.variant, cell.policy) not in seen
-    )
+    missing: dict[str, dict[str, None]] = {}
+    for cell in planned:
+        if short[cell.workload][0] and (cell.workload, cell.variant, cell.policy) not in seen:
+            missing.setdefault(f"{cell.workload} {cell.variant}".strip(), {})[cell.policy] = None
     lines += [f"In part: {', '.join(some)}."] if some else []
-    lines += [f"Not at all: {', '.join([*none, *wholly])}."] if none or wholly else []
+    lines += [f"Not at all: {', '.join(none)}."] if none else []
+    lines += [f"{load} without {', '.join(policies)}." for load, policies in missing.items()]
     return " ".join(lines)
 
 
@@ -105,7 +105,15 @@ def _of(cells: Sequence[Cell], workload: str) -> int:
     return sum(cell.workload == workload for cell in cells)
 
 
-def _figures(figures: Iterable[Wanted]) -> str:
+def goals(figures: Sequence[Wanted]) -> str:
+    """How many goals are met, and which are not."""
+    judged = [one for one in figures if one.ok is not None]
+    missed = [f"`{one.name}`" for one in judged if not one.ok]
+    told = f"{len(judged) - len(missed)} of {len(judged)} goals are met."
+    return f"{told} Missed: {', '.join(missed)}." if missed else told
+
+
+def _figures(figures: Sequence[Wanted]) -> str:
     rows = []
     for one in figures:
         sign = "≤" if one.better == "lower" else "≥"
@@ -113,7 +121,8 @@ def _figures(figures: Iterable[Wanted]) -> str:
         verdict = "" if one.ok is None else "ok" if one.ok else "**short**"
         how = "" if one.reduced == "mean" else one.reduced
         rows.append((f"`{one.name}`", one.words, one.unit, how, goal, verdict, one.seeds or ""))
-    return "## Figures\n\n" + table(("figure", "value", "unit", "of all", "goal", "", "seeds"), rows)
+    columns = ("figure", "value", "unit", "of all", "goal", "", "seeds")
+    return f"## Figures\n\n{goals(figures)}\n\n{table(columns, rows)}"
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

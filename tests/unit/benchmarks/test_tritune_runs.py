@@ -306,7 +306,7 @@ def test_what_was_not_played_is_said() -> None:
     planned += [Cell(0, "W3", "", "tuner"), Cell(0, "W8", "pod pending", "tuner")]
     results: dict[Cell, Numbers] = {planned[0]: {"hours": 1.0}, planned[-1]: {"met": 1.0}}
     assert report.played(results, planned) == (
-        "2 of 6 runs were played. In part: W2 1 of 4. Not at all: W3, B9 hill climb on W2."
+        "2 of 6 runs were played. In part: W2 1 of 4. Not at all: W3. W2 without B9 hill climb."
     )
     assert report.played({one: {} for one in planned}, planned) == "6 of 6 runs were played."
 
@@ -318,6 +318,12 @@ def test_figures_are_of_what_was_played() -> None:
     assert figures["w7_saved_against_static_p99"].value == pytest.approx(60.0)
     assert "w1_objective_met" not in figures
     assert "w7_hours_by_oracle_600s" not in figures
+
+
+def test_goals_that_are_missed_are_named() -> None:
+    met, short = Wanted("a", (1.0,), "s", 2.0), Wanted("b", (3.0,), "s", 2.0)
+    assert report.goals([met, short, Wanted("c", (9.0,), "s")]) == "1 of 2 goals are met. Missed: `b`."
+    assert report.goals([met]) == "1 of 1 goals are met."
 
 
 def test_a_figure_is_a_mean_or_the_worst() -> None:

@@ -98,18 +98,22 @@ class SlowFiles:
         return os.pread(self._files[node], size, offset)
 
 
+class NotMountedError(RuntimeError):
+    """The files cannot be mounted here."""
+
+
 @contextmanager
 def slow_files(folder: Path, mount_point: Path, seconds: float) -> Iterator[Path]:
     """The files of `folder` at `mount_point`, each read of at most `READ_BYTES` answered after `seconds`.
 
-    Raises OSError where it cannot be mounted.
+    Raises `NotMountedError` where it cannot be mounted.
     """
     command = [sys.executable, "-m", "benchmarks.slow_files", str(folder), str(mount_point), str(seconds)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            if said := process.stdout.readline().strip():
-                raise OSError(said)
+            if (said := process.stdout.readline()) != "\n":
+                raise NotMountedError(said.strip() or "its server ended")
             yield mount_point
         finally:
             _libc().umount2(str(mount_point).encode(), _DETACH)

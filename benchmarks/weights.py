@@ -109,9 +109,11 @@ async def download(figures: Figures) -> None:
 def main() -> int:
     """Measures and prints."""
     figures = Figures("weights")
-    asyncio.run(download(figures))
-    measure_loading(figures)
-    figures.write()
+    try:
+        asyncio.run(download(figures))
+        measure_loading(figures)
+    finally:
+        figures.write()
     return 0
 
 

@@ -43,9 +43,11 @@ class CudaCapturer:
         """See `Capturer`. Runs `work` once before, so that libraries that make themselves ready do it then."""
         with torch.cuda.device(self._device):
             self._stream.wait_stream(torch.cuda.current_stream())
-            with torch.cuda.stream(self._stream):
-                work()
-            torch.cuda.current_stream().wait_stream(self._stream)
+            try:
+                with torch.cuda.stream(self._stream):
+                    work()
+            finally:  # also where memory was short: what was begun still writes into the cache
+                torch.cuda.current_stream().wait_stream(self._stream)
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph, pool=self._pool, stream=self._stream, capture_error_mode="thread_local"):
                 work()

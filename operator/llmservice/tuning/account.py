@@ -66,8 +66,8 @@ def explained(decision: Decision, signals: Signals, proposal: Proposal) -> Decis
         slots=best.candidate.slots,
         replicas=max(1, best.replicas),
     )
-    kept = proposal.burst_floor
-    reason = f"{decision.reason.rstrip('.')}; {told(kept)}." if 0 < kept == proposal.need.up else decision.reason
+    bursts = f"{decision.reason.rstrip('.')}; {told(proposal.burst_floor)}."
+    reason = bursts if proposal.bursts_decide else decision.reason
     return replace(
         decision,
         proposed=proposed,

@@ -125,7 +125,8 @@ def _modelled(one: Pass, performance: Performance, frozen: str) -> tuple[Decisio
         felt = bursts_felt.feel(one.state.bursts_felt, one.signals, proposal.feasible, proposal.here.capacity, one.now)
         one = replace(one, state=one.state.model_copy(update={"bursts_felt": felt}))
     floor = one.state.bursts_felt.floor_at(one.now)
-    proposal = replace(proposal, need=proposal.need.at_least(floor), burst_floor=floor)
+    lifted = floor > proposal.need.up
+    proposal = replace(proposal, need=proposal.need.at_least(floor), burst_floor=floor, bursts_decide=lifted)
     wanted = _replicas(one, proposal)
     one = replace(one, state=one.state.model_copy(update={"guard": wanted.guard}))
     step = Step()

@@ -58,6 +58,8 @@ class Proposal:
     """Of the objectives' seconds that predictions are held to."""
     burst_floor: int = 0
     """Replicas kept for bursts that are felt and not counted (`bursts_felt`); 0: none."""
+    bursts_decide: bool = False
+    """Whether that is more than the load needs."""
 
     @property
     def overloaded(self) -> bool:

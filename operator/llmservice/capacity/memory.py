@@ -34,10 +34,10 @@ SMALL_SHARE: Final = 0.08
 """Of a small accelerator (a MIG slice of 5 GiB) no more than this is reserved for fragmentation, and half of it for
 graphs, whose sizes follow the batches that fit."""
 
-CPU_PROCESS_BYTES: Final = 640 * _MIB
+CPU_PROCESS_BYTES: Final = 632 * _MIB
 """Triton, two gates (as while a reload lasts) and the torch engine with their libraries, without weights and cache: of
-a serving SmolLM2 they are 35, 51 and 550 MiB resident (`smaps_rollup`). What a step computes with lies outside the
-share."""
+a serving SmolLM2 they are 35, 51 and 546 MiB resident (`smaps_rollup`); when it takes its cache the engine has 539
+(`make bench-capacity`). What a step computes with lies outside the share."""
 
 VLLM_CPU_BYTES: Final = 2496 * _MIB
 """The same with vLLM: 85 MiB for Triton and two gates, 875 for the driver's process, and 1,536 for vLLM's engine core

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import torch
@@ -140,6 +140,10 @@ class TorchEngine:
             prefix_cache_queries=self._scheduler.num_prefix_queries,
             prefix_cache_hits=self._scheduler.num_prefix_hits,
         )
+
+    def part_seconds(self) -> Mapping[str, float]:
+        """Seconds of all steps so far by part of a step, where the kernels compute; empty elsewhere."""
+        return self._runner.part_seconds()
 
     def _run(self, chunks: list[Chunk], giving: list[Answer]) -> list[Chosen]:
         choosing = [answer.choosing for answer in giving]

@@ -23,6 +23,18 @@ MOST_SHARING = 64
 """Query heads of one key head; `kernels/attention.h`."""
 
 NO_MEMORY = 1
+PARTS = (
+    "attention matrices",
+    "attention",
+    "attention matrices",
+    "norms",
+    "feed-forward",
+    "feed-forward",
+    "norms",
+    "embedding",
+    "head",
+)
+"""What the kinds of phases of a step do, in the order of `llm_seconds` in `kernels/decoder.cpp`."""
 
 Weights = dict[str, Tensor]
 Ints = NDArray[np.int32]
@@ -185,6 +197,15 @@ class NativeDecoder:
             raise RuntimeError(f"no memory is left for a step of {step.rows} tokens")
         if failed:
             raise RuntimeError(f"a token is outside the vocabulary of {self.config.vocab_size}")
+
+    def part_seconds(self) -> dict[str, float]:
+        """Seconds of all steps so far by part of a step, as a clock on the wall counts them."""
+        kinds = (ctypes.c_double * len(PARTS))()
+        self._library.llm_seconds(_pointer(self._model), kinds)
+        parts = dict.fromkeys(PARTS, 0.0)
+        for part, seconds in zip(PARTS, kinds, strict=True):
+            parts[part] += seconds
+        return parts
 
 
 class StepBuffers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from collections.abc import Sequence as Items
 from typing import Protocol
 
@@ -28,6 +29,9 @@ class Runner(Protocol):
 
     def likeliest(self, chunks: Items[Chunk]) -> list[int]:
         """The token with the largest logit of each row, the first of equal ones."""
+
+    def part_seconds(self) -> Mapping[str, float]:
+        """Seconds of all steps so far by part of a step; empty where nobody counts them."""
 
     def close(self) -> None:
         """Frees what it holds; it computes nothing after."""
@@ -65,6 +69,10 @@ class TorchRunner:
         tokens: list[int] = self.logits(chunks).argmax(dim=-1).tolist()
         return tokens
 
+    def part_seconds(self) -> Mapping[str, float]:
+        """See `Runner`."""
+        return {}
+
     def close(self) -> None:
         """See `Runner`."""
         del self._model, self._cache, self._graphs
@@ -96,6 +104,10 @@ class NativeRunner:
         self._model.step(self._step, best=self._best)
         tokens: list[int] = self._best[: self._step.wanted].tolist()
         return tokens
+
+    def part_seconds(self) -> Mapping[str, float]:
+        """See `Runner`."""
+        return self._model.part_seconds()
 
     def close(self) -> None:
         """See `Runner`."""

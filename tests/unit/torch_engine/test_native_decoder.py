@@ -180,6 +180,19 @@ def test_more_in_a_step_than_ever_before() -> None:
     assert np.array_equal(buffers.last_rows[:4], [58, 88, 118, 148])
 
 
+def test_the_kernels_count_the_time_of_each_part_of_a_step(tiny_llama: Path) -> None:
+    native = runner(tiny_llama, "native")
+    assert set(native.part_seconds().values()) == {0.0}
+    one = sequence(0, [1, 2, 3])
+    one.blocks = [0]
+    native.likeliest([Chunk(one, 3)])
+    first = native.part_seconds()
+    native.likeliest([Chunk(one, 3)])
+    second = native.part_seconds()
+    assert all(0.0 < first[part] < second[part] < 1.0 for part in first)
+    assert runner(tiny_llama, "torch").part_seconds() == {}
+
+
 def test_unknown_kernels_and_those_that_cannot_compute_the_type(tiny_llama: Path) -> None:
     with pytest.raises(OptionError, match="kernels 'fast' are unknown: write one of auto, native, torch"):
         runner(tiny_llama, "fast")

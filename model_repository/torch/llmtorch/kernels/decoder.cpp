@@ -77,6 +77,7 @@ struct Native {
     virtual ~Native() { std::free(layers); }
     virtual int run(const Step& step) = 0;
     virtual Matrix& head() = 0;
+    virtual void seconds(double* kinds) const = 0;
     virtual void pack(Packing& packing) = 0;
 };
 
@@ -106,6 +107,7 @@ template <class T> struct NativeOf : Native {
     }
 
     Matrix& head() override { return decoder.head; }
+    void seconds(double* kinds) const override { std::memcpy(kinds, decoder.seconds, sizeof decoder.seconds); }
     void pack(Packing& packing) override {
         auto count = [](void* context, int) { return ((Packing*)context)->matrix->strips; };
         team.run({1, &packing, count, pack_strip<T>});
@@ -260,5 +262,9 @@ void llm_layer(void* model, int layer, const float* const* vectors, void* number
 }
 
 int llm_step(void* model, const Step* step) { return ((Native*)model)->run(*step); }
+
+// Wall time of all steps so far by kind of phase, in the order of `Decoder`'s: queries, keys and values; attention;
+// output; norm; gate and up; down; next norm; embedding; head.
+void llm_seconds(void* model, double* kinds) { ((Native*)model)->seconds(kinds); }
 }
 #pragma GCC visibility pop

@@ -4,6 +4,8 @@
 #include "matrix.h"
 #include "team.h"
 
+#include <ctime>
+
 // What the caller says; `native.py` has the same structures.
 struct Shape {
     int32_t dtype;  // bytes of a number: 4 float32, 2 bfloat16
@@ -69,11 +71,31 @@ template <class T> struct Decoder {
     int head_strips() const { return padded(shape.head_dim, STRIP) / STRIP; }
 
     // Phases: the embedding with the first norm, six for each layer, the norm of the wanted rows, and the head.
-    enum { PROJECT, ATTEND, OUTPUT, NORM, ACTIVATE, DOWN, NEXT_NORM, PER_LAYER };
+    enum { PROJECT, ATTEND, OUTPUT, NORM, ACTIVATE, DOWN, NEXT_NORM, PER_LAYER, EMBED = PER_LAYER, HEAD, KINDS };
+
+    double seconds[KINDS];  // wall time by kind of phase, of all steps
+    double opened_at;
+    int open_kind = KINDS;  // none
 
     Phases phases() {
         return {1 + PER_LAYER * shape.layers + 1, this, [](void* self, int phase) { return ((Decoder*)self)->count(phase); },
-                [](void* self, int phase, int task, int thread) { ((Decoder*)self)->run(phase, task, thread); }};
+                [](void* self, int phase, int task, int thread) { ((Decoder*)self)->run(phase, task, thread); },
+                [](void* self, int phase) { ((Decoder*)self)->opened(phase); }};
+    }
+
+    int kind_of(int phase) const {
+        if (phase == 0) return EMBED;
+        if (phase <= PER_LAYER * shape.layers) return (phase - 1) % PER_LAYER;
+        return phase == PER_LAYER * shape.layers + 1 ? HEAD : KINDS;
+    }
+
+    void opened(int phase) {
+        timespec at;
+        clock_gettime(CLOCK_MONOTONIC, &at);
+        const double now = at.tv_sec + 1e-9 * at.tv_nsec;
+        if (open_kind < KINDS) seconds[open_kind] += now - opened_at;
+        opened_at = now;
+        open_kind = kind_of(phase);
     }
 
     int count(int phase) const {

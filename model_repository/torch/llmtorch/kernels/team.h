@@ -24,6 +24,7 @@ struct Phases {
     void* context;
     int (*count)(void* context, int phase);
     void (*task)(void* context, int phase, int task, int thread);
+    void (*opened)(void* context, int phase) = nullptr;  // a phase with tasks begins; its number is `phases` at the end
 };
 
 struct Team {
@@ -88,6 +89,7 @@ struct Team {
         while (phase < todo.phases) {
             uint64_t count = (uint64_t)todo.count(todo.context, phase);
             if (count) {
+                if (todo.opened) todo.opened(todo.context, phase);
                 done.store(0, std::memory_order_relaxed);
                 ticket.store((uint64_t)((base + phase) & PHASE) << (2 * BITS) | count << BITS);
                 turn.fetch_add(1);
@@ -96,6 +98,7 @@ struct Team {
             }
             phase++;
         }
+        if (todo.opened) todo.opened(todo.context, phase);
         ticket.store((uint64_t)((base + phase) & PHASE) << (2 * BITS));
         finished.store(true);
         turn.fetch_add(1);

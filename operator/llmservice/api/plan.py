@@ -91,6 +91,11 @@ class CapacityPlan:
     nodes: int = 1
 
     @property
+    def verdict(self) -> str:
+        """Why it fits or does not, and what would change that."""
+        return " ".join([self.reason, *self.remedies]).strip()
+
+    @property
     def accelerators_per_pod(self) -> int:
         """Accelerators of each of a replica's pods, one a node."""
         return self.accelerators_per_replica // self.nodes

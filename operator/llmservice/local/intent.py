@@ -91,7 +91,7 @@ def intend_service(service: LLMService, host: Host, warnings: tuple[str, ...] = 
     fleet = host_fleet(host.fleet, pool, host.memory_bytes)
     plan = plan_capacity(service, fleet)
     if plan.fits is False:
-        raise LocalError(" ".join([plan.reason, *plan.remedies]).strip())
+        raise LocalError(plan.verdict)
     warnings += tuple(str(finding) for finding in gate_warnings(service, plan))
     knobs = knobs_in_force(service, plan)
     try:

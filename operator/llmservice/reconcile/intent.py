@@ -20,10 +20,12 @@ from llmservice.api.plan import CapacityPlan
 from llmservice.api.reasons import ConditionType, Reason
 from llmservice.api.service import LLMService
 from llmservice.api.validation import Findings, validate
+from llmservice.capacity.kept import plan_of_kept
 from llmservice.capacity.limits import QUOTA_CODE
 from llmservice.capacity.plan import plan as plan_capacity
 from llmservice.capacity.pools import unknown_pool_words
 from llmservice.capacity.quota import Share, too_many
+from llmservice.changes.inputs import inputs_of
 from llmservice.reconcile.informed_plan import NOTHING_SHOWN, Shown, informed
 from llmservice.reconcile.knobs import knobs_in_force
 from llmservice.repository.errors import RenderError, UnknownTritonVersionError
@@ -33,7 +35,7 @@ from llmservice.repository.render import Repository, render
 from llmservice.signals.canary import Canary
 from llmservice.workload.build import Workload, build, repository_with
 from llmservice.workload.parts import engine_image
-from llmservice.workload.pinning import LiveRevision
+from llmservice.workload.pinning import LiveRevision, pinned, sequences_of
 
 MAX_FINDINGS: Final = 5
 """Findings that one message names."""
@@ -52,7 +54,10 @@ class Tried:
 
 @dataclass(frozen=True)
 class Intent:
-    """What the spec asks for, rendered. `most_replicas` is what a quota leaves for them; None where none binds."""
+    """What the spec asks for, rendered. `most_replicas` is what a quota leaves for them; None where none binds.
+
+    `plan.fits` is False only of a revision that stood before the plan said so: it goes on (docs/decisions/0003).
+    """
 
     service: LLMService
     plan: CapacityPlan
@@ -115,10 +120,12 @@ def intend(
     blind = plan_capacity(service, seen or fleet)
     plan = informed(service, seen or fleet, blind, shown)
     if plan.fits is False:
-        text = " ".join([plan.reason, *plan.remedies]).strip()
         over = any(problem.code == QUOTA_CODE for problem in plan.problems)
-        reason = Reason.QUOTA_EXCEEDED if over else Reason.DOES_NOT_FIT
-        return Blocked(ConditionType.CAPACITY_FITS, reason, text, service, plan, warnings)
+        kept = pinned(inputs_of(service, fleet), live) if blind.fits is False and not over else None
+        if kept is None:
+            reason = Reason.QUOTA_EXCEEDED if over else Reason.DOES_NOT_FIT
+            return Blocked(ConditionType.CAPACITY_FITS, reason, plan.verdict, service, plan, warnings)
+        plan = blind = plan_of_kept(service, blind, sequences_of(kept))
     warnings += tuple(str(finding) for finding in gate_warnings(service, blind))
     knobs = knobs_in_force(service, blind, tuned)
     if share is not None and plan.accelerators_per_replica:

@@ -132,6 +132,9 @@ def _capacity_fits(state: State) -> Judgement:
         return false(kind, intent.reason, intent.message)
     if intent.plan is None:
         return unknown(kind, message="the spec has to be valid first")
+    if intent.plan.fits is False:
+        kept = "What was made when it was judged to fit is kept, scaled and tuned; a new revision would not be made."
+        return false(kind, Reason.DOES_NOT_FIT, f"{intent.plan.verdict} {kept}")
     if intent.plan.fits is None:
         return unknown(kind, Reason.UNKNOWN_MODEL, intent.plan.reason or "too little is known of the model to say")
     return true(kind, Reason.FITS, intent.plan.reason)

@@ -103,7 +103,7 @@ def _bounds(service: LLMService, most: int | None) -> Bounds:
 def _limits(plan: CapacityPlan) -> Limits:
     return Limits(
         max_sequences=plan.max_sequences,
-        kv_tokens=plan.kv_tokens,
+        kv_tokens=0 if plan.fits is False else plan.kv_tokens,  # what serves has more than a plan that refuses it
         accelerators_per_replica=max(1, plan.accelerators_per_replica),
     )
 

@@ -63,6 +63,15 @@ def pinned(inputs: Inputs, live: Sequence[LiveRevision]) -> LiveRevision | None:
     return max(candidates, key=lambda found: found.keeper["metadata"].get("creationTimestamp") or "", default=None)
 
 
+def sequences_of(live: LiveRevision) -> int | None:
+    """Sequences that one engine of the revision takes at once; None where its ConfigMap does not say."""
+    stored = _stored_repository(live)
+    if stored is None or not stored.has_gate:
+        return None
+    engine = stored.config(Role.ENGINE)
+    return int(engine.parameters[SEQUENCES].string_value) if SEQUENCES in engine.parameters else None
+
+
 def kept_repository(live: LiveRevision, rendered: Repository, live_inputs: str) -> Repository:
     """The repository of a kept revision: the engine's configuration as it was, except what changes live.
 
@@ -70,11 +79,8 @@ def kept_repository(live: LiveRevision, rendered: Repository, live_inputs: str) 
     by this operator's renderer: only when a knob or a gate field really changed do the new values go in. A ConfigMap
     that is lost, or that somebody edited (the edited key has another owner), is rendered again.
     """
-    if live.config_map is None:
-        return rendered
-    try:
-        stored = Repository.from_config_map_data((owned_part(live.config_map, MANAGED_BY) or live.config_map)["data"])
-    except (ValueError, KeyError):
+    stored = _stored_repository(live)
+    if live.config_map is None or stored is None:
         return rendered
     if live.config_map["metadata"].get("annotations", {}).get(LIVE_INPUTS_ANNOTATION) == live_inputs:
         return stored
@@ -90,6 +96,16 @@ def kept_repository(live: LiveRevision, rendered: Repository, live_inputs: str) 
     _bring_slots(engine, rendered.config(Role.ENGINE))
     changed = {f"{config.name}/{CONFIG_FILE}": to_text(config) for config in (gate, engine)}
     return Repository(files={**stored.files, **changed}, models=stored.models)
+
+
+def _stored_repository(live: LiveRevision) -> Repository | None:
+    """The repository in its ConfigMap; None where that is lost, or was edited by somebody."""
+    if live.config_map is None:
+        return None
+    try:
+        return Repository.from_config_map_data((owned_part(live.config_map, MANAGED_BY) or live.config_map)["data"])
+    except (ValueError, KeyError):
+        return None
 
 
 def _bring_slots(engine: Any, rendered: Any) -> None:

@@ -105,8 +105,7 @@ def after_step(story: Tuned, figures: Figures, step: float) -> None:
     def holds() -> bool:
         nonlocal deepest
         deepest = max(deepest, story.queue())
-        ready = story.status().get("replicasSummary")
-        return ready == f"{story.replicas()[-1]}/{story.replicas()[-1]}" and story.holds(step)
+        return story.all_serve() and story.holds(step)
 
     eventually(holds, "the objective holds again", LONG)
     held = story.load.seen().now

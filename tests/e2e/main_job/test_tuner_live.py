@@ -45,7 +45,7 @@ def test_three_times_the_load_is_answered_with_replicas_and_the_objective_holds_
     assert story.replicas() == [1]
     eventually(lambda: story.queue() > 4, "the queue rises", 90)
     eventually(lambda: story.replicas()[-1] > 1, "the tuner asks for replicas", 90)
-    story.service.wait_serving(f"{story.replicas()[-1]}/{story.replicas()[-1]}", 90)
+    eventually(story.all_serve, "all of them serve", 120)
     eventually(lambda: story.holds(step), "the objective holds again", 150)
     after = story.load.seen().now
     eventually(lambda: len(latencies(story.load.seen(), after)) >= LEAST, "enough requests after the step", 60)

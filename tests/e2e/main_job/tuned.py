@@ -48,6 +48,11 @@ class Tuned:
                 found.append(count)
         return found
 
+    def all_serve(self) -> bool:
+        """Whether as many replicas serve as the tuner asked for last."""
+        count = self.replicas()[-1]
+        return self.status().get("replicasSummary") == f"{count}/{count}"
+
     def status(self) -> Manifest:
         """The newest status, as the watch has it."""
         return self.watch.statuses[-1]

@@ -9,6 +9,7 @@ namespace {
 
 enum { DONE, NO_MEMORY, BAD_TOKEN };  // what a step may end with
 
+constexpr int BUSY = 4;  // chunks of a step for each thread, from which on there are tasks enough without one for each head
 constexpr size_t LARGE_PAGE = 2u << 20;
 constexpr size_t CHAPTER = 32 * LARGE_PAGE;
 
@@ -133,7 +134,11 @@ template <class T> struct NativeOf : Native {
             for (int at = 0; at < chunk.count;) {
                 int here = tokens - (chunk.first + at) % tokens;
                 here = chunk.count - at < here ? chunk.count - at : here;
-                decoder.together[decoder.num_together++] = {c, at, here};
+                const int most = MOST_ROWS / (here * group), heads = step.chunks < BUSY * team.size ? 1 : most;
+                for (int head = 0; head < shape.kv_heads; head += heads) {
+                    const int left = shape.kv_heads - head;
+                    decoder.together[decoder.num_together++] = {c, at, here, head, heads < left ? heads : left};
+                }
                 at += here;
             }
         }
@@ -172,7 +177,7 @@ template <class T> struct NativeOf : Native {
         d.activations = make<Number>(n * d.activations_wide());
         d.row_slot = make<int32_t>(n);
         d.row_position = make<int32_t>(n);
-        d.together = make<typename Decoder<T>::Together>(n);
+        d.together = make<typename Decoder<T>::Together>(n * shape.kv_heads);
         d.best_value = make<float>(n * team.size);
         d.best_token = make<int32_t>(n * team.size);
         d.rows_fit = rows;

@@ -47,7 +47,7 @@ template <class T> struct Decoder {
         AttentionRoom<T> attention;
     };
     struct Together {
-        int chunk, at, count;  // tokens of a chunk that attend together
+        int chunk, at, count, head, heads;  // tokens of a chunk and key heads that attend together
     };
 
     Shape shape;
@@ -105,7 +105,7 @@ template <class T> struct Decoder {
         const Layer& layer = layers[index];
         switch ((phase - 1) % PER_LAYER) {
             case PROJECT: return (shape.heads + 2 * shape.kv_heads) * parts(step.rows);
-            case ATTEND: return num_together * shape.kv_heads;
+            case ATTEND: return num_together;
             case OUTPUT: return layer.output.strips * parts(step.rows);
             case NORM: return step.rows;
             case ACTIVATE: return layer.gate_up.strips / 2 * parts(step.rows);
@@ -215,13 +215,13 @@ template <class T> struct Decoder {
     }
 
     void attend_task(const Layer& layer, int task, AttentionRoom<T>& room) {
-        const Together& part = together[task / shape.kv_heads];
+        const Together& part = together[task];
         const Chunk& chunk = step.chunk[part.chunk];
-        const int kv_head = task % shape.kv_heads;
-        const size_t at = (size_t)(chunk.row + part.at) * heads_wide() + kv_head * (shape.heads / shape.kv_heads) * shape.head_dim;
+        const int query_head = part.head * (shape.heads / shape.kv_heads);
+        const size_t at = (size_t)(chunk.row + part.at) * heads_wide() + query_head * shape.head_dim;
         const AttentionShape attention = {shape.heads, shape.kv_heads, shape.head_dim, shape.block_size, layer.window};
-        attend<T>(attention, layer.cache, step.tables + chunk.table, chunk.first + part.at, part.count, kv_head,
-                  queries + at, heads_wide(), heads_out + at, heads_wide(), room);
+        attend<T>(attention, layer.cache, step.tables + chunk.table, chunk.first + part.at, part.count, part.head,
+                  part.heads, queries + at, heads_wide(), heads_out + at, heads_wide(), room);
     }
 
     // Adds a matrix's product to the residual stream.

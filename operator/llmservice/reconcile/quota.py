@@ -12,6 +12,7 @@ from llmservice.capacity.quota import Claimant, Share, share_of
 from llmservice.kube import resources
 from llmservice.kube.client import KubeClient
 from llmservice.kube.selectors import field_at
+from llmservice.reconcile.pool_of import pool_name
 from llmservice.reconcile.work_queue import Key
 
 
@@ -24,7 +25,7 @@ class Quotas:
 
     async def claimants(self, client: KubeClient, key: Key, service: Mapping[str, Any]) -> tuple[Claimant, ...]:
         """The services of the namespace that take from the same pool; empty where it has no quota for them."""
-        name = _pool(service)
+        name = pool_name(service)
         pool = self.fleet.pools.get(name)
         known = find_accelerator(pool.accelerator) if pool else None
         if pool is None or pool.quota_of(key[0]) is None or (known is not None and known.is_cpu):
@@ -33,7 +34,7 @@ class Quotas:
         return tuple(
             self._claimant(one, name)
             for one in listed
-            if _pool(one) == name and not one["metadata"].get("deletionTimestamp")
+            if pool_name(one) == name and not one["metadata"].get("deletionTimestamp")
         )
 
     def share(self, key: Key, pool: str, claimants: tuple[Claimant, ...]) -> Share | None:
@@ -64,12 +65,6 @@ class Quotas:
         there = _count(service, "status.replicas", 0) if field_at(service, "status.pool") == pool else 0
         metadata = service["metadata"]
         return Claimant(metadata["name"], str(metadata.get("creationTimestamp", "")), asked * each, there * each)
-
-
-def _pool(service: Mapping[str, Any]) -> str:
-    """Of a service as stored: it may be one that cannot be parsed."""
-    value = field_at(service, "spec.placement.pool")
-    return value if isinstance(value, str) else "cpu"
 
 
 def _count(service: Mapping[str, Any], path: str, default: int) -> int:

@@ -126,7 +126,7 @@ class Reconciler:
         trying = partial(self.tuner.canary, *known) if self.tuner else _nobody
         seen = self.fleet if world.pool is None else as_seen(self.fleet, world)
         shown = Shown(partial(inspected_model, world), serving=any(pod.ready for pod in world.pods))
-        pool = pool_name(world)
+        pool = pool_name(world.service)
         share = self._quotas.share(world.key, pool, world.claimants)
         intent = intend(
             world.service,

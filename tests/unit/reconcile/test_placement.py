@@ -14,6 +14,8 @@ from llmservice.kube.resources import Manifest
 from llmservice.reconcile.fleet_view import NODES_SECONDS, WAITING_SECONDS, FleetView
 from llmservice.reconcile.intent import Intent, intend
 from llmservice.reconcile.observe import observe
+from llmservice.reconcile.pool_of import pool_name
+from llmservice.reconcile.quota import Quotas
 from llmservice.reconcile.tuning_frame import settings_of
 from tests.unit.reconcile.small_cluster import KEY, OPERATOR_KEY, SPEC, SmallCluster, unschedulable_status
 
@@ -277,3 +279,14 @@ async def test_the_tuner_moves_replicas_within_the_quota() -> None:
     intent = intend(cluster.service(), cluster.fleet, OPERATOR_KEY, share=share)
     assert isinstance(intent, Intent)
     assert settings_of(intent, cluster.fleet).bounds.max_replicas == 3
+
+
+@pytest.mark.parametrize("spec", [{}, {"placement": {}}, {"placement": {"pool": None}}])
+async def test_a_service_that_names_no_pool_is_in_the_default_one_for_all_that_ask(spec: dict[str, Any]) -> None:
+    default = FleetDefaults.model_validate({"pools": {"cpu": {"accelerator": "a100-80gb", "quota": {"*": 8}}}})
+    cluster = SmallCluster(default)
+    service = {"metadata": {"name": KEY[1], "namespace": KEY[0]}, "spec": spec}
+    cluster.kube.put({"apiVersion": "triton-llm.dev/v1alpha1", "kind": "LLMService", **service})
+    assert pool_name(service) == pool_name(None) == "cpu"
+    claimants = await Quotas(default).claimants(cluster.kube, KEY, service)
+    assert [one.name for one in claimants] == [KEY[1]]

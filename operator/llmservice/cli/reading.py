@@ -11,7 +11,7 @@ from typing import Any
 from llmservice.api.yaml_text import read_yaml
 from llmservice.cli.documents import fail
 from llmservice.kube.errors import KubeError
-from llmservice.kube.events import seen_at
+from llmservice.kube.events import last_seen
 from llmservice.kube.real import connect
 from llmservice.kube.resources import EVENT, LLM_SERVICE, Manifest
 
@@ -47,7 +47,7 @@ async def _read(name: str, namespace: str, context: str | None, kubeconfig: Path
         events = await client.list(EVENT, namespace, field_selector=selector)
     finally:
         await client.close()
-    return Found(service, sorted(events, key=seen_at))
+    return Found(service, sorted(events, key=last_seen))
 
 
 def _context_namespace(kubeconfig: Path | None, context: str | None) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
@@ -114,6 +115,15 @@ def seen_at(event: Manifest) -> str:
     """When an Event was last seen, as Kubernetes writes instants; those of events.k8s.io count in a series."""
     last = (event.get("series") or {}).get("lastObservedTime") or event.get("lastTimestamp")
     return str(last or event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
+
+
+def last_seen(event: Manifest) -> datetime:
+    """When an Event was last seen; the first of all instants where it does not say.
+
+    Instants have whole seconds or microseconds, by who wrote them: as text they have no order.
+    """
+    text = seen_at(event)
+    return datetime.fromisoformat(text) if text else datetime.min.replace(tzinfo=UTC)
 
 
 def times_seen(event: Manifest) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llmservice.diagnose.finding import Finding
-from llmservice.diagnose.keepers import missing_pods_finding, recreated_finding
+from llmservice.diagnose.keepers import LEADER_WORKER_SET, STATEFUL_SET, missing_pods_finding, recreated_finding
 from llmservice.diagnose.pod import Pod
 from llmservice.kube import resources
 from llmservice.reconcile.world import World
@@ -21,12 +21,17 @@ def troubled_sets(world: World) -> list[str]:
 
 def short_of(world: World, name: str) -> list[str]:
     """StatefulSets that have fewer pods than the LeaderWorkerSet asks for: its own, and those of its leaders."""
-    spec = world.of(resources.LEADER_WORKER_SET)[name]["spec"]
-    replicas, size = int(spec.get("replicas", 1)), int(spec["leaderWorkerTemplate"].get("size", 1))
+    replicas = int(world.of(resources.LEADER_WORKER_SET)[name]["spec"].get("replicas", 1))
+    size = _size(world, name)
     pods = pods_of(world, name)
     leaders = [pod.name for pod in pods if not pod.leader]
     helped = [leader for leader in leaders if sum(pod.leader == leader for pod in pods) < size - 1]
     return [*([name] if len(leaders) < replicas else []), *helped]
+
+
+def _size(world: World, name: str) -> int:
+    """Pods of each group of a LeaderWorkerSet, one a node."""
+    return int(world.of(resources.LEADER_WORKER_SET)[name]["spec"]["leaderWorkerTemplate"].get("size", 1))
 
 
 def pods_of(world: World, name: str) -> list[Pod]:
@@ -40,11 +45,12 @@ def group_findings(world: World) -> list[tuple[str, Finding]]:
     for name in troubled_sets(world):
         revision = revision_of_keeper(world.of(resources.LEADER_WORKER_SET)[name])
         told = world.group_events.get(name, ())
-        own = [event for event in told if event.kind == resources.LEADER_WORKER_SET.kind]
+        own = [event for event in told if event.kind == LEADER_WORKER_SET]
         for short in short_of(world, name):
-            made = [event for event in world.group_events.get(short, ()) if event not in own]
-            if finding := missing_pods_finding([*own, *made]):
+            made = [event for event in world.group_events.get(short, ()) if event.kind == STATEFUL_SET]
+            if finding := missing_pods_finding(short, [*own, *made]):
                 found.append((revision, finding))
+        size = _size(world, name)
         waiting = {pod.replica: None for pod in pods_of(world, name) if not pod.ready}
-        found += [(revision, finding) for leader in waiting if (finding := recreated_finding(leader, told))]
+        found += [(revision, finding) for leader in waiting if (finding := recreated_finding(leader, size, own))]
     return found

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import Final
 
-from llmservice.diagnose.keepers import MADE, KeeperEvent
+from llmservice.diagnose.keepers import MAKERS, KeeperEvent
 from llmservice.diagnose.pod import Pod, read_pod
 from llmservice.diagnose.startup import needs_log
 from llmservice.kube import resources
 from llmservice.kube.client import KubeClient
 from llmservice.kube.errors import KubeError, NotServed
-from llmservice.kube.events import seen_at, times_seen
+from llmservice.kube.events import last_seen, times_seen
 from llmservice.kube.resources import Manifest, Resource
 from llmservice.kube.selectors import field_at
 from llmservice.reconcile.groups import short_of, troubled_sets
@@ -103,7 +104,8 @@ async def observe_groups(client: KubeClient, world: World) -> World:
     sets = world.of(resources.LEADER_WORKER_SET)
     asked = {name: sets[name] for name in troubled_sets(world)}
     for name in list(asked):
-        asked |= dict.fromkeys(short_of(world, name)[:SHORT_GROUPS], sets[name])
+        groups = [short for short in short_of(world, name) if short != name]
+        asked |= dict.fromkeys(groups[:SHORT_GROUPS], sets[name])
     told = await asyncio.gather(*(_group_events(client, name, keeper) for name, keeper in asked.items()))
     return replace(world, group_events=dict(zip(asked, told, strict=True)))
 
@@ -190,7 +192,7 @@ async def _missing_claim(client: KubeClient, world: World) -> MissingClaim | Non
 
 async def _events(client: KubeClient, namespace: str, pod: Pod) -> tuple[str, ...]:
     found = await client.list(resources.EVENT, namespace, field_selector=f"involvedObject.uid={pod.uid}")
-    found.sort(key=seen_at)
+    found.sort(key=last_seen)
     return tuple(
         f"{event.get('reason', '')}: {event.get('message', '')}"
         for event in found
@@ -201,11 +203,13 @@ async def _events(client: KubeClient, namespace: str, pod: Pod) -> tuple[str, ..
 async def _group_events(client: KubeClient, name: str, keeper: Manifest) -> tuple[KeeperEvent, ...]:
     """About objects called `name` that make pods for `keeper`; an older object of the name does not speak."""
     metadata = keeper["metadata"]
+    created = datetime.fromisoformat(metadata["creationTimestamp"])  # in whole seconds, as many events are
     found = await client.list(resources.EVENT, metadata["namespace"], field_selector=f"involvedObject.name={name}")
     return tuple(
-        KeeperEvent(kind, event.get("reason", ""), event.get("message", ""), times_seen(event))
-        for event in sorted(found, key=seen_at)
-        if (kind := event["involvedObject"].get("kind", "")) in MADE and seen_at(event) >= metadata["creationTimestamp"]
+        KeeperEvent(kind, event.get("reason", ""), event.get("message", ""), times_seen(event), int(at.timestamp()))
+        for event in sorted(found, key=last_seen)
+        if (kind := event["involvedObject"].get("kind", "")) in MAKERS
+        and (at := last_seen(event).replace(microsecond=0)) >= created
     )
 
 

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from llmservice.kube.errors import Forbidden
-from llmservice.kube.events import EventType, Recorder, event_name
+from llmservice.kube.events import EventType, Recorder, event_name, last_seen
 from llmservice.kube.fake import FakeKube
 from llmservice.kube.faults import Call
 from llmservice.kube.resources import EVENT, Manifest
@@ -110,3 +110,11 @@ async def test_what_is_too_long_for_the_api_server_is_cut() -> None:
     assert len(event["message"].encode()) <= 1024
     assert event["message"].endswith("...")
     assert len(event_name(long, "a", "b")) == 253
+
+
+def test_events_are_in_the_order_of_their_instants_whatever_their_precision() -> None:
+    whole: Manifest = {"metadata": {}, "lastTimestamp": "2026-01-01T00:00:05Z"}
+    micro: Manifest = {"metadata": {}, "lastTimestamp": None, "eventTime": "2026-01-01T00:00:05.734512Z"}
+    later: Manifest = {"metadata": {}, "series": {"count": 2, "lastObservedTime": "2026-01-01T00:00:06.000001Z"}}
+    unknown: Manifest = {"metadata": {}}
+    assert sorted([later, micro, whole, unknown], key=last_seen) == [unknown, whole, micro, later]

@@ -59,11 +59,12 @@ class GroupedCluster(SmallCluster):
             moved = moved or bool(leaving) or (bool(missing) and not self.refused)
         return moved
 
-    def tells(self, kind: str, name: str, reason: str, message: str) -> None:
-        """A controller tells of an object of its own."""
+    def tells(self, kind: str, name: str, reason: str, message: str, at: str = "") -> None:
+        """A controller tells of an object of its own, through events.k8s.io where `at` is when."""
         about = {"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": KEY[0], "uid": name}}
         recorder = Recorder(self.kube, clock=self.clock)
-        self.kube.put(recorder.render(about, reason=reason, message=message, kind=EventType.WARNING))
+        event = recorder.render(about, reason=reason, message=message, kind=EventType.WARNING)
+        self.kube.put(event | {"eventTime": at, "firstTimestamp": None, "lastTimestamp": None} if at else event)
 
     def _status(self, *, leads: bool) -> Manifest:
         if self.workers_wait and not leads:

@@ -7,10 +7,13 @@ import pytest
 from llmservice.kube import resources
 from llmservice.kube.errors import NotServed
 from llmservice.reconcile.decide import LATER
+from llmservice.reconcile.observe import SHORT_GROUPS, observe, observe_groups
 from tests.unit.reconcile.grouped_cluster import ON_TWO_NODES, GroupedCluster
 from tests.unit.reconcile.small_cluster import KEY
 
 pytestmark = pytest.mark.unit
+
+REFUSED = "create Pod failed: pods is forbidden: exceeded quota: gpus"
 
 
 async def test_a_replica_is_a_group_and_counted_once() -> None:
@@ -145,7 +148,7 @@ async def test_a_quota_that_refuses_the_workers_is_what_the_replica_waits_for() 
 
 async def test_a_quota_that_refuses_every_pod_is_looked_at_again() -> None:
     cluster = GroupedCluster()
-    cluster.refused = "create Pod failed: pods is forbidden: exceeded quota: gpus"
+    cluster.refused = REFUSED
     cluster.user_applies(ON_TWO_NODES)
     await cluster.converge()
     assert cluster.pods() == []
@@ -158,7 +161,7 @@ async def test_a_group_that_does_not_last_is_told_of_until_it_serves() -> None:
     cluster.user_applies(ON_TWO_NODES)
     await cluster.converge()
     (name,) = cluster.sets()
-    for pod in (f"{name}-0-1", f"{name}-0"):
+    for pod in (f"{name}-0-1", f"{name}-0-2", f"{name}-0"):
         text = f"Worker pod {pod} failed, deleted leader pod {name}-0 to recreate group 0"
         cluster.tells("LeaderWorkerSet", name, "RecreateGroup", text)
     await cluster.reconcile()
@@ -170,13 +173,58 @@ async def test_a_group_that_does_not_last_is_told_of_until_it_serves() -> None:
     assert f"kubectl logs -f {name}-0" in degraded["message"]
 
 
+async def test_one_group_s_refusal_is_told_beside_another_s_progress() -> None:
+    cluster = GroupedCluster()
+    cluster.user_applies(ON_TWO_NODES, replicas=2)
+    await cluster.converge()
+    (name,) = cluster.sets()
+    for group in (0, 1):
+        cluster.remove(resources.POD, f"{name}-{group}-1")
+        cluster.set_pod_status(f"{name}-{group}", {"phase": "Pending", "conditions": []})
+    failed = f"Failed to create worker statefulset for leader pod {name}-0: exceeded quota: sets"
+    cluster.tells("LeaderWorkerSet", name, "FailedCreate", failed)
+    cluster.clock.elapsed += 1
+    cluster.tells("LeaderWorkerSet", name, "GroupsProgressing", f"Created worker statefulset for leader pod {name}-1")
+    await cluster.reconcile()
+    ready = cluster.condition("Ready")
+    assert ready["reason"] == "QuotaExceeded"
+    assert failed in ready["message"]
+    assert not ready["message"].startswith("2 replicas"), "only one group's was refused"
+
+
+async def test_where_leaders_are_missing_too_as_many_groups_are_read() -> None:
+    cluster = GroupedCluster()
+    cluster.user_applies(ON_TWO_NODES, replicas=SHORT_GROUPS + 1)
+    await cluster.converge()
+    (name,) = cluster.sets()
+    for group in range(SHORT_GROUPS):
+        cluster.remove(resources.POD, f"{name}-{group}-1")
+    for pod in (f"{name}-{SHORT_GROUPS}", f"{name}-{SHORT_GROUPS}-1"):
+        cluster.remove(resources.POD, pod)
+    seen = await observe_groups(cluster.kube, await observe(cluster.kube, KEY))
+    assert set(seen.group_events) == {name, *(f"{name}-{group}" for group in range(SHORT_GROUPS))}
+
+
+async def test_an_event_of_the_second_in_which_its_set_was_made_is_heard_whatever_its_precision() -> None:
+    cluster = GroupedCluster()
+    cluster.user_applies(ON_TWO_NODES)
+    await cluster.converge()
+    (name,) = cluster.sets()
+    made = cluster.kube.peek(resources.LEADER_WORKER_SET, KEY[0], name)["metadata"]["creationTimestamp"]
+    cluster.remove(resources.POD, f"{name}-0-1")
+    for at, reason in ((made.replace("Z", ".734512Z"), "FailedCreate"), (made, "SuccessfulCreate")):
+        cluster.tells("StatefulSet", f"{name}-0", reason, REFUSED, at)
+    seen = await observe_groups(cluster.kube, await observe(cluster.kube, KEY))
+    assert [event.reason for event in seen.group_events[f"{name}-0"]] == ["SuccessfulCreate", "FailedCreate"]
+
+
 async def test_an_older_group_of_the_same_name_does_not_speak() -> None:
     cluster = GroupedCluster()
     cluster.user_applies(ON_TWO_NODES)
     await cluster.converge()
     (name,) = cluster.sets()
     now, cluster.clock.elapsed = cluster.clock.elapsed, -3600.0
-    for pod in (f"{name}-0-1", f"{name}-0"):
+    for pod in (f"{name}-0-1", f"{name}-0-2", f"{name}-0"):
         text = f"Worker pod {pod} failed, deleted leader pod {name}-0 to recreate group 0"
         cluster.tells("LeaderWorkerSet", name, "RecreateGroup", text)
     cluster.clock.elapsed = now

@@ -121,11 +121,12 @@ def intend(
     plan = informed(service, seen or fleet, blind, shown)
     if plan.fits is False:
         over = any(problem.code == QUOTA_CODE for problem in plan.problems)
-        kept = pinned(inputs_of(service, fleet), live) if blind.fits is False and not over else None
-        if kept is None:
+        kept = None if over else pinned(inputs_of(service, fleet), live)
+        if kept is None or (blind.fits is None and kept.asked > 0):
             reason = Reason.QUOTA_EXCEEDED if over else Reason.DOES_NOT_FIT
             return Blocked(ConditionType.CAPACITY_FITS, reason, plan.verdict, service, plan, warnings)
-        plan = blind = plan_of_kept(service, blind, sequences_of(kept))
+        if blind.fits is False:
+            plan = blind = plan_of_kept(service, blind, sequences_of(kept))
     warnings += tuple(str(finding) for finding in gate_warnings(service, blind))
     knobs = knobs_in_force(service, blind, tuned)
     if share is not None and plan.accelerators_per_replica:

@@ -34,6 +34,11 @@ class LiveRevision:
         return revision_of_keeper(self.keeper)
 
     @property
+    def asked(self) -> int:
+        """Replicas that are asked of it."""
+        return int(self.keeper["spec"].get("replicas", 1))
+
+    @property
     def leaving(self) -> bool:
         """Whether it is being deleted, or is no revision at all."""
         return not self.revision or "deletionTimestamp" in self.keeper["metadata"]

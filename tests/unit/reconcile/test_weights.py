@@ -102,6 +102,20 @@ async def test_what_serves_is_not_said_not_to_fit(cluster: SmallCluster) -> None
     assert cluster.condition("Ready")["status"] == "True"
 
 
+async def test_what_served_comes_back_from_zero(cluster: SmallCluster) -> None:
+    cluster.pods_become = "ready"
+    serving = ready_status(cluster.clock.now()) | {
+        "initContainerStatuses": [{"name": "weights", "state": ended(report(LARGE))}]
+    }
+    await shows(cluster, serving)
+    for count in (0, 1):
+        spec = cluster.service()["spec"]
+        cluster.user_applies(spec, replicas=count)
+        await cluster.converge()
+        assert len(cluster.pods()) == count
+    assert cluster.condition("Ready")["reason"] == "Serving"
+
+
 async def test_what_was_seen_outlives_the_pods_and_the_process(cluster: SmallCluster) -> None:
     await shows(cluster, weights(ended(report(SMALL))))
     cluster.remove(resources.POD, cluster.pods()[0])

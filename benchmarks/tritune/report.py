@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -49,7 +50,7 @@ def write(results: Results, planned: Sequence[Cell], folder: Path, *, into_docs:
     """Writes `tritune.json` and `tritune.md` to `folder`, and, where asked, the latter's text into the docs page."""
     folder.mkdir(parents=True, exist_ok=True)
     figures = wanted(results)
-    text = markdown(results, planned, figures)
+    text = f"The tuner is that of commit {_commit()}. {markdown(results, planned, figures)}"
     (folder / "tritune.md").write_text(f"# TRITUNE\n\n{text}")
     content = {
         "benchmark": "tritune",
@@ -65,6 +66,15 @@ def write(results: Results, planned: Sequence[Cell], folder: Path, *, into_docs:
     if into_docs:
         DOCS.write_text(between(DOCS.read_text(), text))
     return figures
+
+
+def _commit() -> str:
+    """The last one that changed what is played or how."""
+    paths = ("operator/llmservice/tuning", "benchmarks/tritune")
+    told = subprocess.run(
+        ["git", "log", "-1", "--format=%h", "--", *paths], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return told.stdout.strip() or "unknown"
 
 
 def between(page: str, text: str) -> str:

@@ -138,9 +138,13 @@ class TuningBounds(ApiModel):
     """How far the tuner may move each knob."""
 
     max_queue_delay: Annotated[DurationBounds, Field(description="Bounds of the gate's delay.")] = DurationBounds()
-    engine_instances: Annotated[CountBounds, Field(description="Bounds of the engine's instance count.")] = (
-        CountBounds()
-    )
+    engine_instances: Annotated[
+        CountBounds,
+        Field(
+            description="Bounds of the engine's instance count. A replica has the fewest: the tuner leaves the count "
+            "alone in this version, since the cache of the first instance takes the memory that another would need."
+        ),
+    ] = CountBounds()
 
 
 class Tuning(ApiModel):

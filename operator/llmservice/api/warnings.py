@@ -48,6 +48,7 @@ _SOURCE = "object.spec.model.source"
 _ENGINE = "object.spec.engine"
 _BUILT = f"has({_ENGINE}.tensorrtllm) && {_ENGINE}.tensorrtllm.runtime == 'Engine'"
 _SPLIT = f"{_ENGINE}.parallelism"
+_INSTANCES = "object.spec.tuning.bounds.engineInstances"
 _LEVELS = f"{_BATCHING}.priorities.levels"
 
 WARNINGS: Final = (
@@ -113,6 +114,13 @@ WARNINGS: Final = (
         "spec.replicas",
         "has(object.spec.replicas) && object.spec.scaling.maxReplicas > 1",
         '"with replicas set, scaling is left to whoever sets it and spec.scaling is ignored: remove one of them"',
+    ),
+    WarningRule(
+        "trap-instances-bounds",
+        "spec.tuning.bounds.engineInstances",
+        f"{_INSTANCES}.max > {_INSTANCES}.min",
+        '"the tuner keeps the count of engine instances, since the cache of the first takes the memory that another '
+        f'would need: remove max, or write max: %d".format([{_INSTANCES}.min])',
     ),
     WarningRule(
         "trap-driver-nvidia",

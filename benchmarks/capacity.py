@@ -18,9 +18,8 @@ from typing import Any, Final
 from benchmarks.capacity_cases import FLEET, Compared, combinations, service, write_configs
 from benchmarks.capacity_engine import engine_blocks
 from benchmarks.capacity_peers import side_by_side
-from benchmarks.capacity_served import CASES as SERVED
 from benchmarks.capacity_served import served
-from benchmarks.capacity_vllm import vllm_tokens
+from benchmarks.capacity_vllm import vllm_served, vllm_tokens
 from benchmarks.figures import ROOT, Figures
 from llmservice.capacity.memory import BLOCK_TOKENS
 from llmservice.capacity.plan import plan
@@ -115,17 +114,17 @@ def against_vllm(figures: Figures) -> None:
 
 
 def against_requests(figures: Figures) -> None:
-    """Sequences that the plan promises, served at once by the torch engine within its memory."""
-    broken = 0
-    for found in served():
-        broken += not found.kept
+    """Sequences that the plan promises, served at once by the engines within their memory."""
+    kept: list[bool] = []
+    for engine, found in (*(("torch engine", one) for one in served()), *(("vLLM", one) for one in vllm_served())):
+        kept.append(found.kept)
         print(
-            f"torch engine, {found.case.limit} MiB, {found.case.percent} %: {found.promised} sequences of "
+            f"{engine}, {found.case.limit} MiB, {found.case.percent} %: {found.promised} sequences of "
             f"{found.case.length} tokens promised; {found.at_once} were inside at once, {found.answered} answered, "
             f"{found.preempted} preemptions"
         )
-    figures.add("plan_promises_served", len(SERVED), "promises")
-    figures.add("plan_promises_broken", broken, "promises", 0)
+    figures.add("plan_promises_served", sum(kept), "promises")
+    figures.add("plan_promises_broken", len(kept) - sum(kept), "promises", 0)
 
 
 def timed(figures: Figures) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.capacity_engine import EngineCase, made_engine, planned
+from benchmarks.exact_prompt import prompt_of
 from benchmarks.figures import ROOT
 from llmserving.engine import FinishReason, Request, SamplingParameters
 from llmserving.tokenizer import TextTokenizer
@@ -85,14 +86,6 @@ def serve(case: EngineCase, weights: Path, count: int) -> tuple[int, int, int]:
         at_once = max(at_once, status.running + len(ended))
         preempted = status.preemptions
     return at_once, answered, preempted
-
-
-def prompt_of(tokenizer: TextTokenizer, key: int, length: int) -> str:
-    """A prompt of exactly `length` tokens that begins like no other."""
-    words = [f"{key}:"]
-    while (count := len(tokenizer.encode(" ".join(words)))) < length:
-        words.append("one" if length - count > 1 else "two")
-    return " ".join(words)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from llmservice.api.operations import KvCacheDtype
 from llmservice.capacity.accelerators import Accelerator
 from llmservice.capacity.architecture import Model
 from llmservice.capacity.kv_dtypes import kv_bytes, kv_scale_bytes
-from llmservice.capacity.memory import BLOCK_TOKENS, Layout, Memory, measure, sequence_bytes
+from llmservice.capacity.memory import Layout, Memory, measure, sequence_bytes
 
 USUAL_LENGTH_DIVISOR: Final = 4
 """vLLM and TensorRT-LLM page the cache and preempt when it is full, so they are planned for sequences of a quarter of
@@ -67,5 +67,6 @@ class Case:
 
     def sequences_of(self, length: int) -> int:
         """Sequences of `length` tokens that the cache holds at once: each has whole blocks."""
-        whole = -(-max(1, length) // BLOCK_TOKENS) * BLOCK_TOKENS
+        block = self.layout.block_tokens
+        whole = -(-max(1, length) // block) * block
         return self.memory.kv_budget_bytes // max(1, sequence_bytes(self.model, self.layout, whole))

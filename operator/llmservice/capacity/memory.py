@@ -45,6 +45,8 @@ and worker (`PROCESSES_BYTES` of `llmvllm/cpu.py`, which keeps as much)."""
 
 BLOCK_TOKENS: Final = 16
 """Tokens in one block of the cache, in the torch engine and by default in vLLM."""
+VLLM_CPU_BLOCK_TOKENS: Final = 128
+"""The same in vLLM on a CPU (`BLOCK_SIZE` of `llmvllm/cpu.py`): a short sequence takes all of it."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,11 @@ class Layout:
     def pipeline(self) -> int:
         """Stages that share the layers."""
         return 1 if self.is_cpu else self.parallelism.pipeline
+
+    @property
+    def block_tokens(self) -> int:
+        """Tokens in one block of the cache."""
+        return VLLM_CPU_BLOCK_TOKENS if self.is_cpu and self.backend is Backend.VLLM else BLOCK_TOKENS
 
     @property
     def budget_bytes(self) -> int:

@@ -27,7 +27,7 @@ from llmservice.capacity.limits import (
     quantization_in_force,
     quota_problem,
 )
-from llmservice.capacity.memory import BLOCK_TOKENS, Layout, Memory, sequence_bytes
+from llmservice.capacity.memory import Layout, Memory, sequence_bytes
 from llmservice.capacity.models import find_model, source_name
 from llmservice.capacity.pools import unknown_pool_words
 from llmservice.capacity.quantity import find_bytes, format_gib
@@ -145,7 +145,8 @@ def _with_figures(blank: CapacityPlan, service: LLMService, case: Case) -> Capac
     layout, memory = case.layout, case.memory
     most = _sequences(service, case, is_cpu=layout.is_cpu)
     tokens = case.tokens
-    wanted = most * -(-case.max_length // BLOCK_TOKENS)
+    blocks = tokens // layout.block_tokens
+    wanted = most * -(-case.max_length // layout.block_tokens)
     whole_use = layout.accelerators
     twice = memory.held_bytes + memory.context_bytes
     return replace(
@@ -162,7 +163,7 @@ def _with_figures(blank: CapacityPlan, service: LLMService, case: Case) -> Capac
         planned_length=case.planned_length,
         fitting_sequences=case.sequences,
         sequences_by_length=_by_length(case),
-        kv_blocks=min(wanted, tokens // BLOCK_TOKENS) if layout.backend is Backend.TORCH else tokens // BLOCK_TOKENS,
+        kv_blocks=min(wanted, blocks) if layout.backend is Backend.TORCH else blocks,
         instances=_instances(case, memory),
         reload_fits=layout.memory_bytes - layout.budget_bytes >= twice if layout.memory_bytes else None,
         reload_percent=max(0, (layout.memory_bytes - twice) * 100 // layout.memory_bytes) if layout.memory_bytes else 0,

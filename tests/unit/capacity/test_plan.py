@@ -145,6 +145,16 @@ def test_vllm_on_a_processor_is_planned_with_its_three_processes() -> None:
     assert torch.weights_bytes - vllm.weights_bytes == repeated
 
 
+def test_short_sequences_take_whole_blocks_which_are_long_in_vllm_on_a_processor() -> None:
+    found = planned("HuggingFaceTB/SmolLM2-135M-Instruct", "cpu", model={"maxLength": 256})
+    assert found.planned_length == 64
+    assert found.kv_blocks == found.kv_tokens // 128
+    assert found.fitting_sequences == found.kv_blocks
+    on_gpu = planned("HuggingFaceTB/SmolLM2-135M-Instruct", "a100-40gb", model={"maxLength": 256})
+    assert on_gpu.kv_blocks == on_gpu.kv_tokens // 16
+    assert on_gpu.fitting_sequences == on_gpu.kv_blocks // 4
+
+
 def test_a_memory_limit_tells_what_a_cpu_pool_does_not() -> None:
     template = {"resources": {"limits": {"memory": "4Gi"}}}
     found = planned("HuggingFaceTB/SmolLM2-135M-Instruct", "bare-cpu", template=template)

@@ -66,7 +66,9 @@ class Case:
         return self.memory.kv_budget_bytes * length // max(1, sequence_bytes(self.model, self.layout, length))
 
     def sequences_of(self, length: int) -> int:
-        """Sequences of `length` tokens that the cache holds at once: each has whole blocks."""
+        """Sequences of `length` tokens that the cache holds at once, in whole blocks, one of which vLLM keeps empty."""
         block = self.layout.block_tokens
         whole = -(-max(1, length) // block) * block
-        return self.memory.kv_budget_bytes // max(1, sequence_bytes(self.model, self.layout, whole))
+        empty = sequence_bytes(self.model, self.layout, block) if self.layout.backend is Backend.VLLM else 0
+        room = max(0, self.memory.kv_budget_bytes - empty)
+        return room // max(1, sequence_bytes(self.model, self.layout, whole))

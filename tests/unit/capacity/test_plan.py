@@ -149,7 +149,7 @@ def test_short_sequences_take_whole_blocks_which_are_long_in_vllm_on_a_processor
     found = planned("HuggingFaceTB/SmolLM2-135M-Instruct", "cpu", model={"maxLength": 256})
     assert found.planned_length == 64
     assert found.kv_blocks == found.kv_tokens // 128
-    assert found.fitting_sequences == found.kv_blocks
+    assert found.fitting_sequences == found.kv_blocks - 1  # vLLM fills all but one
     on_gpu = planned("HuggingFaceTB/SmolLM2-135M-Instruct", "a100-40gb", model={"maxLength": 256})
     assert on_gpu.kv_blocks == on_gpu.kv_tokens // 16
     assert on_gpu.fitting_sequences == on_gpu.kv_blocks // 4

@@ -71,11 +71,12 @@ def take(case: dict[str, int], weights: str) -> tuple[int, int]:
 
 def serve(case: dict[str, int], weights: str, count: int, length: int) -> tuple[int, int, int]:
     """(requests inside at once, requests answered whole, preemptions) of `count` requests of `length` tokens."""
-    tokenizer, woken = TextTokenizer.load(Path(weights)), threading.Event()
+    woken = threading.Event()
     sampling = SamplingParameters(max_tokens=length - PROMPT_TOKENS, ignore_eos=True, temperature=0.0)
     at_once = answered = preempted = left = 0
     with made_engine(case, weights) as (engine, _):
         engine.wake_by(woken.set)
+        tokenizer = TextTokenizer.load(Path(weights))  # after the engine, whose cache it would take from
         for key in range(count):
             engine.add(Request(key, prompt=prompt_of(tokenizer, key, PROMPT_TOKENS), sampling=sampling))
         left = count

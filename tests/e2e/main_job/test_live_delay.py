@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from functools import partial
+from http.client import HTTPException
 
 import pytest
 
@@ -43,6 +44,7 @@ def test_a_container_that_starts_again_gets_the_changed_delay_again(dynamic: Sta
     restarts = triton_of(pod)["restartCount"]
     kill(pod, "tritonserver")
     eventually(lambda: triton_of(only_pod(service))["restartCount"] > restarts, "the container starts again", 60)
+    eventually(lambda: triton_of(only_pod(service))["ready"], "it is ready again", 90)
     service.wait_serving(seconds=90)
     eventually(lambda: runs_with(service, "30ms"), "Triton runs with 30ms again", 60)
     assert only_pod(service)["metadata"]["uid"] == pod["metadata"]["uid"]
@@ -55,14 +57,17 @@ def change_delay(service: Service, delay: str) -> None:
 
 
 def runs_with(service: Service, delay: str) -> bool:
-    """Whether status says so and the replica's Triton does."""
+    """Whether status says so and the replica's Triton does, which may be about to end or not there yet."""
     if service.status()["knobs"]["maxQueueDelay"] != delay:
         return False
     secret = service.kube.get("secret", service.namespace, f"{service.name}-triton")
     token = base64.b64decode(secret["data"]["token"]).decode()
     pod = only_pod(service)["metadata"]["name"]
-    with service.kube.forward(service.namespace, f"pod/{pod}", 8000) as (port,):
-        batching = gate_config(port, service.name, token)["dynamic_batching"]
+    try:
+        with service.kube.forward(service.namespace, f"pod/{pod}", 8000) as (port,):
+            batching = gate_config(port, service.name, token)["dynamic_batching"]
+    except (OSError, HTTPException):
+        return False
     return str(batching["max_queue_delay_microseconds"]) == delay.replace("ms", "000")
 
 

@@ -1,8 +1,8 @@
 """Safetensors files read in parts at the same time, beside one part after the other.
 
 A folder of shards in half precision is read by the torch engine's own reader into the type that this processor computes
-in. In turn with one reader and with several: from the page cache, from the disk of this host (the kernel is told to
-forget the files, which any program may do with its own), and from files that come as from a file server.
+in. In turn with one reader and with several: from the page cache, and from the disk of this host (the kernel is told to
+forget the files, which any program may do with its own).
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ import torch
 from safetensors.torch import save_file
 
 from benchmarks.figures import Figures, Size, size
-from benchmarks.slow_files import NotMountedError, slow_files
 from llmtorch.loader import cpu_dtype
 from llmtorch.weight_files import READERS, read_weights, weight_files
 
@@ -28,8 +27,6 @@ SHARDS: Final = {Size.FULL: 8, Size.QUICK: 4, Size.SMOKE: 1}
 TENSORS: Final = 8
 SIDE: Final = 4096
 ROUNDS: Final = {Size.FULL: 9, Size.QUICK: 5, Size.SMOKE: 1}
-SERVER_SECONDS: Final = 0.001
-"""Of each read of 128 KiB: a round trip in one zone and the server's own disk."""
 CPU: Final = torch.device("cpu")
 
 
@@ -38,28 +35,19 @@ def measure_loading(figures: Figures) -> None:
     cache = Path.home() / ".cache"  # on a disk, where /tmp may be memory
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache) as name:
-        folder, mount_point = Path(name) / "model", Path(name) / "server"
-        folder.mkdir()
-        mount_point.mkdir()
+        folder = Path(name)
         figures.add("load_bytes", write_shards(folder, SHARDS[size()]), "bytes")
         compare(folder, "memory", remember, figures)
         compare(folder, "disk", forget, figures)
-        try:
-            with slow_files(folder, mount_point, SERVER_SECONDS) as served:
-                compare(served, "server", forget, figures, 2)
-        except NotMountedError as error:
-            figures.missing("load_from_server_speedup", "ratio", f"no FUSE here: {error}", 2, "higher")
 
 
-def compare(
-    folder: Path, state: str, prepare: Callable[[Path], None], figures: Figures, goal: float | None = None
-) -> None:
+def compare(folder: Path, state: str, prepare: Callable[[Path], None], figures: Figures) -> None:
     """Both, in turn, each time after `prepare`."""
     one, several = in_turn(folder, prepare)
     figures.add(f"load_from_{state}_one_reader", statistics.median(one), "s")
     figures.add(f"load_from_{state}_{READERS}_readers", statistics.median(several), "s")
     ratios = [alone / together for alone, together in zip(one, several, strict=True)]
-    figures.add(f"load_from_{state}_speedup", statistics.median(ratios), "ratio", goal, "higher")
+    figures.add(f"load_from_{state}_speedup", statistics.median(ratios), "ratio")
 
 
 def in_turn(folder: Path, prepare: Callable[[Path], None]) -> tuple[list[float], list[float]]:

@@ -76,8 +76,9 @@ class DecodeGraphs:
         self._numbers = torch.zeros(size, dtype=torch.long, device=device)
         self._rows = torch.arange(most.rows, device=device)
         self._logits = torch.zeros(most.rows, model.config.vocab_size, device=device)
-        self._replays: dict[Shape, Replay | None] = {}
-        """By shape; None for one whose capture found no memory."""
+        self._replays: dict[Shape, Replay] = {}
+        self._too_large: set[Shape] = set()
+        """Shapes whose capture found no memory."""
 
     def logits(self, chunks: Sequence[Chunk]) -> Tensor | None:
         """Logits `[chunks, vocab]` in float32, the caller's until the next step.
@@ -88,7 +89,7 @@ class DecodeGraphs:
             return None
         size = self._cache.block_size
         shape = self._shapes.choose([chunk.sequence.num_computed // size + 1 for chunk in chunks])
-        if shape is None or (shape in self._replays and self._replays[shape] is None):
+        if shape is None or shape in self._too_large:
             return None
         numbers = self._inputs.fill(chunks, shape)
         said = self._said[: len(numbers)]
@@ -106,10 +107,10 @@ class DecodeGraphs:
             self._logits[: shape.rows].copy_(self._model.forward(step, self._cache))
 
         try:
-            self._replays[shape] = self._capturer.capture(work)
+            replay = self._replays[shape] = self._capturer.capture(work)
         except torch.OutOfMemoryError:
-            self._replays[shape] = None
+            self._too_large.add(shape)
             log.warning("no memory to capture %d sequences with %d blocks: by operators", shape.rows, shape.blocks)
-        else:
-            log.info("captured a decoding step of %d sequences with %d blocks each", shape.rows, shape.blocks)
-        return self._replays[shape]
+            return None
+        log.info("captured a decoding step of %d sequences with %d blocks each", shape.rows, shape.blocks)
+        return replay

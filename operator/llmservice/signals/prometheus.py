@@ -55,7 +55,7 @@ class Prometheus:
     """A source of signals. `connection` has a URL."""
 
     connection: PrometheusConnection
-    interval: float = 15.0
+    interval: float
     """Seconds between two looks."""
     name: str = "Prometheus"
     _session: requests.Session | None = field(default=None, init=False)

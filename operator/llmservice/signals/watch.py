@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from llmservice.api.fleet import FleetDefaults
 from llmservice.api.knobs import Knobs
 from llmservice.api.status import SignalsStatus
 from llmservice.kube.clock import Clock
@@ -21,7 +22,7 @@ from llmservice.signals.series import PodHistory
 from llmservice.signals.source import Histories, Source, Target, forget
 from llmservice.tuning.measured import MISSING, Measured, Replicas, Signals, UnderWay
 
-SCRAPE_INTERVAL: Final = 15.0
+SCRAPE_INTERVAL: Final = FleetDefaults().signals_interval.total_seconds()
 """Seconds between two looks at one service, unless the fleet says otherwise."""
 LOOKS: Final = 2
 """Of a window."""
@@ -131,10 +132,8 @@ class SignalsWatch:
         due = {key: known for key, known in self._watched.items() if known.due <= now}
         if due:
             await self._look(due)
-        left = (
-            min((known.due for known in self._watched.values()), default=now + self.interval) - self.clock.monotonic()
-        )
-        await self.clock.wait(self._changed, max(0.1, left))
+        soonest = min((known.due for known in self._watched.values()), default=now + self.interval)
+        await self.clock.wait(self._changed, max(0.1, soonest - self.clock.monotonic()))
 
     async def _look(self, due: Mapping[Key, _Watched]) -> None:
         """One look at all that is due, so that a source asks once for all. Later looks fall on one grid for that."""

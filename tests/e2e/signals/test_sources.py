@@ -80,7 +80,7 @@ def sequence_steps(signals: Signals) -> float:
 
 
 def prometheus_of(prometheus: RealPrometheus) -> Prometheus:
-    return Prometheus(PrometheusConnection(url=prometheus.url))
+    return Prometheus(PrometheusConnection(url=prometheus.url), 15.0)
 
 
 async def test_a_page_and_a_prometheus_tell_the_same(service: PacedService) -> None:

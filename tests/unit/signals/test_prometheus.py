@@ -60,7 +60,7 @@ def test_another_form_is_an_error_and_not_a_figure(answer: list[Any]) -> None:
 
 
 async def test_one_that_does_not_answer_is_said_and_leaves_histories_as_they_are() -> None:
-    source = Prometheus(PrometheusConnection(url="http://127.0.0.1:9"))
+    source = Prometheus(PrometheusConnection(url="http://127.0.0.1:9"), 15.0)
     histories: Histories = {}
     said = await source.collect([Target(("chat", "p0"), "", frozenset({NAME}))], histories, 0.0)
     assert "http://127.0.0.1:9" in said
@@ -69,6 +69,6 @@ async def test_one_that_does_not_answer_is_said_and_leaves_histories_as_they_are
 
 
 async def test_credentials_that_cannot_be_read_are_said() -> None:
-    source = Prometheus(PrometheusConnection(url="http://127.0.0.1:9", token_file="/nowhere/token"))
+    source = Prometheus(PrometheusConnection(url="http://127.0.0.1:9", token_file="/nowhere/token"), 15.0)
     said = await source.collect([Target(("chat", "p0"), "", frozenset({NAME}))], {}, 0.0)
     assert "credentials cannot be read" in said

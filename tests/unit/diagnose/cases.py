@@ -12,6 +12,7 @@ from tests.unit.diagnose.pod_cases import (
     failed,
     fetching,
     initialized,
+    together,
     triton,
     waiting,
 )
@@ -76,6 +77,15 @@ CASES = [
             "weights-lease",
             waiting("CrashLoopBackOff"),
             failed(1, message="/cache/leases: Permission denied: its folder must belong to user 1000"),
+        ),
+    ),
+    Case(
+        "the cache cannot be used, which the weights' step met a moment later: the cause told first stays",
+        Reason.MODEL_SOURCE_FAILED,
+        "weights-lease: /cache/leases: Permission denied",
+        together(
+            fetching("weights-lease", waiting("CrashLoopBackOff"), failed(1, message="/cache/leases: Permission denied")),
+            fetching("weights", waiting("CrashLoopBackOff"), failed(1, message="/cache/lock: Permission denied")),
         ),
     ),
     Case(

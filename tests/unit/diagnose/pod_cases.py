@@ -49,6 +49,12 @@ def fetching(name: str, state: dict[str, Any], last: dict[str, Any] | None = Non
     }
 
 
+def together(*statuses: dict[str, Any]) -> dict[str, Any]:
+    """One pod that has the init containers of all."""
+    containers = {one["name"]: one for status in statuses for one in status["initContainerStatuses"]}
+    return {**statuses[0], "initContainerStatuses": list(containers.values())}
+
+
 def initialized(containers: list[dict[str, Any]]) -> dict[str, Any]:
     """The status of a pod whose init containers are done."""
     return {

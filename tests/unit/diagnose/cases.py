@@ -82,10 +82,10 @@ CASES = [
     Case(
         "the cache cannot be used, which the weights' step met a moment later: the cause told first stays",
         Reason.MODEL_SOURCE_FAILED,
-        "weights-lease: /cache/leases: Permission denied",
+        "weights-lease: /cache/leases is not ours",
         together(
-            fetching("weights-lease", waiting("CrashLoopBackOff"), failed(1, message="/cache/leases: Permission denied")),
-            fetching("weights", waiting("CrashLoopBackOff"), failed(1, message="/cache/lock: Permission denied")),
+            fetching("weights-lease", waiting("CrashLoopBackOff"), failed(1, message="/cache/leases is not ours")),
+            fetching("weights", waiting("CrashLoopBackOff"), failed(1, message="/cache/lock is not ours")),
         ),
     ),
     Case(

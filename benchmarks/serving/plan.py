@@ -26,6 +26,12 @@ LEAST_SHARE: Final = 0.6
 """Of the budget is for measuring, however long the starts took: the first of vLLM on a machine takes minutes."""
 RESERVE_SECONDS: Final = 20.0
 """Of the budget: what ending all contenders takes."""
+MIXED_ROUNDS: Final = {Size.FULL: 6, Size.QUICK: 4, Size.SMOKE: 2}
+"""Jobs of each stream where lengths vary: many, before two passes ask for alike amounts, and before the end, when the
+last and longest answers are alone, counts little beside the time when all streams are busy."""
+FEW_ROUNDS: Final = {"torch-none": 1, "generate": 2}
+"""Who takes long is asked only so many jobs of each stream. Neither has an end when few streams are busy: one answers
+one at a time, the other whole batches."""
 SERVED: Final = ("torch", "vllm", "vllm-triton")
 MODES: Final = ("torch-none", "torch-dynamic", "torch-static", "generate")
 
@@ -62,8 +68,7 @@ class Case:
         if self.kind == "long":
             return long_prompts(2, 16, 1, 200, seed) if smoke else long_prompts(4, 120, 6, 1_000, seed)
         if self.kind == "mixed":
-            # Lengths that vary need many jobs before two passes ask for alike amounts.
-            return mixed(streams, 2 if smoke else 3, seed=seed)
+            return mixed(streams, MIXED_ROUNDS[size], seed=seed)
         if self.kind == "open":
             return open_loop(fixed(streams, jobs, tokens, seed=seed), share / tokens, number)
         if self.kind == "bursts":
@@ -167,8 +172,8 @@ def run(
 def _turn(
     roster: Roster, case: Case, number: int, load: Load, name: str, done: Rounds, tell: Callable[[str], None]
 ) -> None:
-    # One at a time takes long; so many that all streams wait are enough to see how long they do.
-    asked = Load(load.name, load.jobs[: load.streams], load.streams) if name == "torch-none" else load
+    few = load.streams * FEW_ROUNDS.get(name, len(load.jobs))
+    asked = load if few >= len(load.jobs) else Load(load.name, load.jobs[:few], load.streams)
     result = roster.run(name, asked)
     if result is not None:
         done.add(case.name, name, number, result)

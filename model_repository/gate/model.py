@@ -15,6 +15,7 @@ from llmgate.request import InvalidRequestError, Prompt, parse_request
 from llmgate.triton_client import ERROR_CODES, ShapeError, TritonClient, read_inputs, read_parameters
 from llmserving.metrics import TritonMetrics
 from llmserving.parameters import MeetingPlace, Parameters
+from llmserving.scheduling_policy import give_way
 
 
 class TritonPythonModel:
@@ -22,6 +23,7 @@ class TritonPythonModel:
 
     def initialize(self, args: dict[str, str]) -> None:
         """Meets the engine instances there are; others are found when they come."""
+        give_way()
         parameters = Parameters.from_model_config(args["model_config"])
         config = json.loads(args["model_config"])
         labels = {"model": args["model_name"], "version": args["model_version"]}

@@ -23,6 +23,7 @@ class RecordingClient:
         self.finals: Sequence[Output] = ()
         self.error: tuple[str, Fault] | None = None
         self.left = False
+        self.looks = 0
         self.ended = threading.Event()
 
     @property
@@ -50,6 +51,7 @@ class RecordingClient:
 
     def cancelled(self) -> bool:
         assert not self.ended.is_set(), "Triton has freed what this look needs"
+        self.looks += 1
         return self.left
 
     def wait(self, seconds: float = 60.0) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
+from llmgate.admission import LOOK_SECONDS
 from llmgate.client import Fault
+from llmgate.gate import LOOKS_PER_SECOND
 from llmgate.levels import Levels, Limit
 from llmserving.engine import Request
 from llmserving.parameters import Mode
@@ -129,6 +132,17 @@ def test_a_client_that_leaves_the_line_never_reaches_the_engine(stage: Stage) ->
     finish(stage, inside, stays)
     assert len(taken(stage)) == 2
     assert stage.metrics.value("llm_gate_requests_total", outcome="cancelled") == 1
+
+
+def test_of_many_streams_each_is_looked_at_less_often(stage: Stage) -> None:
+    stage.engine(slots=64, max_sequences=64)
+    gate = stage.gate(max_sequences=64)
+    began = time.monotonic()
+    inside = admit(gate, 60)
+    eventually(lambda: all(client.looks > 1 for client in inside), "each was looked at twice")
+    # The first look comes a tenth of a second after a request was let in; from then on, a hundred a second in all.
+    assert time.monotonic() - began > LOOK_SECONDS + len(inside) / LOOKS_PER_SECOND
+    finish(stage, inside)
 
 
 def test_clients_of_a_level_take_turns(stage: Stage) -> None:

@@ -42,7 +42,7 @@ class TorchEngine:
         self._scheduler = Scheduler(self._blocks, self._limits)
         self._pace = PrefillPace()
         if options.max_prefill_tokens is None:
-            self._limits.mixed_prefill_tokens = self._pace.limit()
+            self._limits.paced_prefill_tokens = self._pace.limit()
         tokenizer = TextTokenizer.load(options.model_path, options.chat_template)
         self._intake = Intake(
             tokenizer=tokenizer,
@@ -232,4 +232,4 @@ class TorchEngine:
         if self._options.max_prefill_tokens is None:
             decodes = sum(chunk.count == 1 for chunk in chunks)
             self._pace.observe(decodes, sum(chunk.count for chunk in chunks) - decodes, seconds)
-            self._limits.mixed_prefill_tokens = self._pace.limit()
+            self._limits.paced_prefill_tokens = self._pace.limit()

@@ -37,19 +37,23 @@ class Limits:
 
     `max_sequences` run at once, `max_prefills` of them with several tokens in one step. A step has at most
     `token_budget` tokens; `mixed_prefill_tokens` of them, where it is set, are those of prompts when others decode
-    beside them: it may change between steps.
+    beside them. So are `paced_prefill_tokens`, which may change between steps; where prompts outnumber what decodes, in
+    that proportion more, so that a few answers stall once and many begin together.
     """
 
     max_sequences: int
     token_budget: int
     max_prefills: int | None = None
     mixed_prefill_tokens: int | None = None
+    paced_prefill_tokens: int | None = None
 
-    def prefill_tokens(self, num_decodes: int) -> int:
-        """Tokens of prompts beside `num_decodes` sequences that decode."""
+    def prefill_tokens(self, num_decodes: int, num_prompts: int) -> int:
+        """Tokens of prompts beside `num_decodes` sequences that decode, where `num_prompts` are to be computed."""
         left = self.token_budget - num_decodes
         if num_decodes and self.mixed_prefill_tokens is not None:
-            return min(left, self.mixed_prefill_tokens)
+            left = min(left, self.mixed_prefill_tokens)
+        if num_decodes and self.paced_prefill_tokens is not None:
+            left = min(left, self.paced_prefill_tokens * max(num_prompts, num_decodes) // num_decodes)
         return left
 
 
@@ -105,7 +109,10 @@ class Scheduler:
         """The chunks of the next step, those that decode first. Their blocks are allocated."""
         step = _Step(self.limits)
         preempted = self.num_preemptions
-        for sequence in self._decode(step):
+        prefills = self._decode(step)
+        free_seats = self.limits.max_sequences - len(self.running)
+        step.num_prompts = len(prefills) + min(len(self.waiting), free_seats)
+        for sequence in prefills:
             count = min(sequence.num_pending, step.room())
             if count <= 0:
                 break
@@ -215,10 +222,11 @@ class Scheduler:
 
 
 class _Step:
-    """The chunks of the step that is being put together."""
+    """The chunks of the step that is being put together; `num_prompts` are begun or may be."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
+        self.num_prompts = 0
         self.decodes: list[Chunk] = []
         self.prefills: list[Chunk] = []
 
@@ -226,7 +234,8 @@ class _Step:
         """How many tokens the next prompt may bring."""
         if self._limits.max_prefills is not None and len(self.prefills) >= self._limits.max_prefills:
             return 0
-        return self._limits.prefill_tokens(len(self.decodes)) - sum(chunk.count for chunk in self.prefills)
+        most = self._limits.prefill_tokens(len(self.decodes), self.num_prompts)
+        return most - sum(chunk.count for chunk in self.prefills)
 
     def drop(self, sequence: Sequence) -> None:
         """Takes the chunk of a sequence out."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ LIMITS = st.builds(
     token_budget=st.integers(5, 20),
     max_prefills=st.none() | st.integers(1, 3),
     mixed_prefill_tokens=st.none() | st.integers(1, 8),
+    paced_prefill_tokens=st.none() | st.integers(1, 8),
 )
 
 
@@ -48,10 +50,11 @@ class Obvious:
 
 @dataclass
 class Step:
-    """What the obvious model gives each request, by key."""
+    """What the obvious model gives each request, by key; `eager` prompts are begun or may be."""
 
     limits: Limits
     decodes: dict[int, int]
+    eager: int = 0
     prompts: dict[int, int] = field(default_factory=dict)
 
     def give(self, job: Obvious) -> None:
@@ -67,6 +70,9 @@ class Step:
         most = self.limits.token_budget - len(self.decodes)
         if self.decodes and self.limits.mixed_prefill_tokens is not None:
             most = min(most, self.limits.mixed_prefill_tokens)
+        if self.decodes and self.limits.paced_prefill_tokens is not None:
+            shares = max(1.0, self.eager / len(self.decodes))
+            most = min(most, math.floor(self.limits.paced_prefill_tokens * shares + 1e-9))
         return most - sum(self.prompts.values())
 
 
@@ -104,6 +110,7 @@ def obvious(jobs: Items[Job], limits: Limits) -> list[dict[int, int]]:
         waiting += [job for time, job in arrivals if time == len(steps)]
         arrivals = [(time, job) for time, job in arrivals if time > len(steps)]
         step = Step(limits, {job.key: 1 for job in running if job.pending == 1})
+        step.eager = len(running) - len(step.decodes) + min(len(waiting), limits.max_sequences - len(running))
         for job in sorted(running, key=lambda job: job.rank):
             if job.pending > 1 and step.room() > 0:
                 step.give(job)
@@ -231,6 +238,27 @@ def test_prompts_beside_answers_have_a_budget_of_their_own() -> None:
     assert world.step() == {1: 1, 2: 3}
     world.scheduler.limits.mixed_prefill_tokens = None
     assert world.step() == {1: 1, 2: 2}
+
+
+def test_many_prompts_beside_few_answers_have_more_of_a_paced_step() -> None:
+    world = World.of(token_budget=20, max_sequences=8)
+    world.scheduler.limits.paced_prefill_tokens = 3
+    world.add(sequence(1, 2), 9)
+    assert world.step() == {1: 2}
+    for key in range(2, 6):
+        world.add(sequence(key, 6), 9)
+    assert world.step() == {1: 1, 2: 6, 3: 6}  # four to one
+    assert world.step() == {1: 1, 2: 1, 3: 1, 4: 3}
+
+
+def test_prompts_that_find_no_seat_take_nothing_from_answers() -> None:
+    world = World.of(token_budget=20, max_sequences=2)
+    world.scheduler.limits.paced_prefill_tokens = 3
+    world.add(sequence(1, 2), 9)
+    world.step()
+    for key in range(2, 9):
+        world.add(sequence(key, 6), 9)
+    assert world.step() == {1: 1, 2: 3}
 
 
 def test_so_many_prompts_begin_in_one_step_and_no_more() -> None:

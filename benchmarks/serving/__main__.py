@@ -1,7 +1,8 @@
 """Runs the contenders against each other: `python -m benchmarks.serving [NAME …]`, all without names.
 
 Names are those of `roster.NAMES`; vLLM's need the environment that `make vllm` brings. At full length it takes at most
-40 minutes, with `QUICK=1` ten; `SMOKE=1` goes once through everything with a few tokens. With `TRACES=FOLDER` the
+40 minutes, with `MINUTES=n` as many (fewer passes through the same loads, starts included), with `QUICK=1` ten;
+`SMOKE=1` goes once through everything with a few tokens. With `TRACES=FOLDER` the
 conversation trace of Azure is played too, scaled down: FOLDER has `azure2023_conv.csv`, which is
 AzureLLMInferenceTrace_conv.csv of https://github.com/Azure/AzurePublicDataset.
 """
@@ -40,6 +41,7 @@ def main() -> None:
     if unknown := sorted(set(names) - set(NAMES)):
         sys.exit(f"no contender is called {', '.join(unknown)}: write some of {', '.join(NAMES)}")
     asked = size()
+    budget = plan.read_minutes(os.environ.get("MINUTES", ""))
     trace = read_trace(os.environ.get("TRACES"))
     out = Figures("serving" if len(names) == len(NAMES) else "serving_some")
     dtype = cpu_dtype()
@@ -47,7 +49,7 @@ def main() -> None:
         roster = Roster()
         try:
             start(roster, names, smollm2(), Path(folder), dtype, asked)
-            deadline = plan.deadline(asked, began, ready=time.monotonic())
+            deadline = plan.deadline(asked, began, ready=time.monotonic(), budget=budget)
             rounds = plan.run(roster, asked, deadline, trace, names, tell=lambda line: print(line, flush=True))
         finally:
             roster.close()

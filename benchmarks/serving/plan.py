@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ BUDGET_SECONDS: Final = {Size.FULL: 36 * 60.0, Size.QUICK: 9.5 * 60.0, Size.SMOK
 """For everything, starts included. A case is begun only where it still fits."""
 LEAST_SHARE: Final = 0.6
 """Of the budget is for measuring, however long the starts took: the first of vLLM on a machine takes minutes."""
+LONGEST_MINUTES: Final = 600.0
 RESERVE_SECONDS: Final = 20.0
 """Of the budget: what ending all contenders takes."""
 MIXED_ROUNDS: Final = {Size.FULL: 6, Size.QUICK: 4, Size.SMOKE: 2}
@@ -99,10 +101,23 @@ def cases(size: Size, names: Sequence[str] = NAMES) -> tuple[Case, ...]:
     return tuple(case for case in compared if size is not Size.QUICK or not case.rest)
 
 
-def deadline(size: Size, began: float, ready: float) -> float:
-    """Until when a run that `began` may measure, once all contenders are `ready`, on one clock."""
-    budget = BUDGET_SECONDS[size]
+def deadline(size: Size, began: float, ready: float, budget: float | None = None) -> float:
+    """Until when a run that `began` may measure, once all contenders are `ready`, on one clock in seconds."""
+    budget = BUDGET_SECONDS[size] if budget is None else budget
     return max(began + budget - RESERVE_SECONDS, ready + LEAST_SHARE * budget)
+
+
+def read_minutes(text: str) -> float | None:
+    """Seconds of as many minutes; None for no text. Where it is no number, ends and says what to write."""
+    if not text:
+        return None
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = 0.0
+    if not 1.0 <= minutes <= LONGEST_MINUTES:
+        sys.exit(f"MINUTES={text}: write a number from 1 to {LONGEST_MINUTES:.0f}, such as MINUTES=20")
+    return 60.0 * minutes
 
 
 @dataclass

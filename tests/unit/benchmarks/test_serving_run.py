@@ -117,6 +117,18 @@ def test_slow_starts_leave_time_to_measure() -> None:
     assert plan.deadline(Size.QUICK, 100.0, ready=220.0) == 100.0 + 550.0
     assert plan.deadline(Size.QUICK, 100.0, ready=1000.0) == 1000.0 + 342.0
     assert plan.deadline(Size.SMOKE, 100.0, ready=1000.0) == float("inf")
+    assert plan.deadline(Size.FULL, 100.0, ready=220.0, budget=1200.0) == 100.0 + 1180.0
+
+
+def test_minutes_are_a_number_of_them() -> None:
+    assert plan.read_minutes("") is None
+    assert plan.read_minutes("20") == 1200.0
+
+
+@pytest.mark.parametrize("text", ["soon", "0", "-3", "nan", "1e9"])
+def test_other_minutes_are_refused_with_what_to_write(text: str) -> None:
+    with pytest.raises(SystemExit, match="such as MINUTES=20"):
+        plan.read_minutes(text)
 
 
 def test_turns_alternate() -> None:

@@ -17,6 +17,11 @@ WARNING_CASES: Final[dict[str, dict[str, Any]]] = {
     "trap-mode-none": {"batching": {"mode": "None", "maxSequences": 8}},
     "trap-replicas-and-scaling": {"replicas": 1, "scaling": {"maxReplicas": 2}},
     "trap-instances-bounds": {"tuning": {"bounds": {"engineInstances": {"max": 2}}}},
+    "trap-instances-vllm": {
+        "engine": {"backend": "vllm"},
+        "placement": {"pool": "a100-80gb"},
+        "tuning": {"bounds": {"engineInstances": {"min": 2, "max": 2}}},
+    },
     "trap-driver-nvidia": {"engine": {"backend": "vllm", "driver": "Nvidia"}},
     "trap-nvidia-openai": {
         "engine": {"backend": "vllm", "driver": "Nvidia"},

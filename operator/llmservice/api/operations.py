@@ -141,8 +141,10 @@ class TuningBounds(ApiModel):
     engine_instances: Annotated[
         CountBounds,
         Field(
-            description="Bounds of the engine's instance count. A replica has the fewest: the tuner leaves the count "
-            "alone in this version, since the cache of the first instance takes the memory that another would need."
+            description="Bounds of the count of engine instances in a replica, each with weights and a cache of its "
+            "own. The tuner moves it in modes None, Static and Dynamic with backend torch on one accelerator, as far "
+            "as memory holds them; anywhere else a replica has the fewest. Most shares the memory that a plan without "
+            "batching.maxSequences gives to sequences."
         ),
     ] = CountBounds()
 

@@ -55,8 +55,11 @@ class CapacityPlan:
     `weights_bytes` and `usable_bytes` are of the whole replica, `kv_bytes_per_token` of one token over all its
     accelerators, `memory` of the fullest one. `max_length` is 0 where only the model's files say it. `max_sequences`
     is what the engine is told, `fitting_sequences` what the cache holds at `planned_length`. `instances` engine
-    instances would fit beside each other, each with a sequence of the maximum length. `reload_fits` tells whether the
-    weights fit a second time beside a serving engine, `reload_percent` the highest memoryPercent at which they would.
+    instances would fit beside each other, each with a sequence of the maximum length. Cache and sequences are those of
+    one instance, of as many as memory is planned for. On the fullest accelerator `engine_bytes` are one instance
+    without its cache, `sequence_bytes` one sequence of the maximum length, `budget_bytes` what all may take.
+    `reload_fits` tells whether the weights fit a second time beside a serving engine, `reload_percent` the highest
+    memoryPercent at which they would.
     `kv_blocks` of 16 tokens are what the engine allocates. `nodes` are those of one replica. `problems` make it
     impossible, whatever the memory.
     """
@@ -83,6 +86,9 @@ class CapacityPlan:
     sequences_by_length: tuple[LengthFit, ...] = ()
     kv_blocks: int = 0
     instances: int = 0
+    engine_bytes: int = 0
+    sequence_bytes: int = 0
+    budget_bytes: int = 0
     reload_fits: bool | None = None
     reload_percent: int = 0
     gains: tuple[Gain, ...] = ()
@@ -94,6 +100,12 @@ class CapacityPlan:
     def verdict(self) -> str:
         """Why it fits or does not, and what would change that."""
         return " ".join([self.reason, *self.remedies]).strip()
+
+    def instances_with(self, sequences: int) -> int:
+        """Engine instances that fit beside each other, each with so many sequences at their longest; 0: not known."""
+        if not self.engine_bytes:
+            return 0
+        return self.budget_bytes // (self.engine_bytes + sequences * self.sequence_bytes)
 
     @property
     def accelerators_per_pod(self) -> int:

@@ -118,9 +118,19 @@ WARNINGS: Final = (
     WarningRule(
         "trap-instances-bounds",
         "spec.tuning.bounds.engineInstances",
-        f"{_INSTANCES}.max > {_INSTANCES}.min",
-        '"the tuner keeps the count of engine instances, since the cache of the first takes the memory that another '
-        f'would need: remove max, or write max: %d".format([{_INSTANCES}.min])',
+        f"{_INSTANCES}.max > {_INSTANCES}.min && ({_BATCHING}.mode == 'Continuous' || {_ENGINE}.backend != 'torch' "
+        f"|| {_SPLIT}.tensor * {_SPLIT}.pipeline > 1)",
+        '"the tuner moves the count of engine instances only where batches run to completion, with backend torch on '
+        "one accelerator, and here a replica has the fewest: write max: %d, or mode: None, Static or Dynamic with "
+        f'backend: torch".format([{_INSTANCES}.min])',
+    ),
+    WarningRule(
+        "trap-instances-vllm",
+        "spec.tuning.bounds.engineInstances.min",
+        f"{_ENGINE}.backend == 'vllm' && object.spec.placement.pool != 'cpu' "
+        f"&& {_INSTANCES}.min * object.spec.kvCache.memoryPercent > 100",
+        '"each instance of vLLM takes memoryPercent of the accelerator, and %d of them find no room: write min: 1, or '
+        f'kvCache.memoryPercent: %d".format([{_INSTANCES}.min, 95 / {_INSTANCES}.min])',
     ),
     WarningRule(
         "trap-driver-nvidia",

@@ -50,6 +50,11 @@ class Case:
         return max(1, self.max_length // divisor)
 
     @property
+    def longest_bytes(self) -> int:
+        """Bytes of one sequence of the maximum length on the fullest accelerator."""
+        return sequence_bytes(self.model, self.layout, self.max_length)
+
+    @property
     def sequences(self) -> int:
         """Sequences of the planned length that the cache holds at once."""
         return self.sequences_of(self.planned_length)

@@ -37,6 +37,9 @@ def _changes(case: Case, kv_dtypes: tuple[KvCacheDtype, ...]) -> Iterator[tuple[
     if kv_dtypes and layout.kv_bytes == layout.dtype_bytes:
         name = kv_dtypes[0].value
         yield f"{name.split('_')[0].upper()} KV", "spec.kvCache.dtype", name, case.with_kv(kv_dtypes[0])
+    if layout.instances > 1:
+        alone = case.changed(instances=1)
+        yield "one engine instance with all of the memory", "spec.tuning.bounds.engineInstances.max", "1", alone
     if layout.memory_percent < HIGHEST_PERCENT:
         raised = case.changed(memory_percent=HIGHEST_PERCENT)
         yield f"{HIGHEST_PERCENT} % of the memory", "spec.kvCache.memoryPercent", str(HIGHEST_PERCENT), raised

@@ -1,4 +1,4 @@
-"""The capacity plan of a revision that a plan once let through, and that today's would refuse."""
+"""The capacity plan of a revision that stands: what its pods were started with holds, whatever a plan says today."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 from llmservice.api.batching import BatchingMode
 from llmservice.api.plan import CapacityPlan
 from llmservice.api.service import LLMService
+from llmservice.capacity.instances import count_moves
 from llmservice.capacity.plan import UNKNOWN_SEQUENCES
 
 
@@ -19,3 +20,13 @@ def plan_of_kept(service: LLMService, refused: CapacityPlan, sequences: int | No
     if batching.mode is BatchingMode.NONE or batching.max_sequences is not None:
         return refused
     return replace(refused, max_sequences=sequences or max(UNKNOWN_SEQUENCES, refused.max_sequences))
+
+
+def plan_beside_kept(service: LLMService, planned: CapacityPlan, sequences: int | None) -> CapacityPlan:
+    """`planned`, with at least the `sequences` that its pods were started with, where it plans for several instances.
+
+    Room for another instance is taken from the cache of the first, and pods that serve keep the cache they have.
+    """
+    if service.spec.batching.max_sequences is not None or sequences is None or not count_moves(service):
+        return planned
+    return replace(planned, max_sequences=max(sequences, planned.max_sequences))

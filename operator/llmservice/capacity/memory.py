@@ -55,6 +55,7 @@ class Layout:
 
     `memory_bytes` is of one accelerator. `step_tokens` is the most that one step computes,
     `kv_scale_bytes` what stands beside each cached key and value, `extras` what the engine holds beside the model.
+    `instances` engines share the accelerator evenly.
     """
 
     memory_bytes: int
@@ -68,6 +69,7 @@ class Layout:
     kv_scale_bytes: int = 0
     is_cpu: bool = False
     extras: Extras = NO_EXTRAS
+    instances: int = 1
 
     @property
     def accelerators(self) -> int:
@@ -90,9 +92,14 @@ class Layout:
         return VLLM_CPU_BLOCK_TOKENS if self.is_cpu and self.backend is Backend.VLLM else BLOCK_TOKENS
 
     @property
-    def budget_bytes(self) -> int:
-        """What the engine may take of one accelerator."""
+    def whole_budget_bytes(self) -> int:
+        """What all instances of the engine together may take of one accelerator."""
         return self.memory_bytes * self.memory_percent // 100
+
+    @property
+    def budget_bytes(self) -> int:
+        """What one instance of the engine may take of one accelerator."""
+        return self.whole_budget_bytes // self.instances
 
 
 @dataclass(frozen=True)
@@ -129,6 +136,11 @@ class Memory:
             + self.graph_bytes
             + self.reserve_bytes
         )
+
+    @property
+    def engine_bytes(self) -> int:
+        """What one instance of the engine takes without its cache."""
+        return self.held_bytes + self.overhead_bytes
 
 
 def measure(model: Model, layout: Layout) -> Memory:

@@ -17,6 +17,7 @@ from llmservice.capacity.architecture import Model
 from llmservice.capacity.case import Case
 from llmservice.capacity.extras import extras_of
 from llmservice.capacity.gains import gains
+from llmservice.capacity.instances import instances_planned
 from llmservice.capacity.kv_dtypes import kv_bytes, kv_scale_bytes, offered_kv_dtypes
 from llmservice.capacity.limits import (
     QUOTA_CODE,
@@ -101,6 +102,7 @@ def plan(service: LLMService, fleet: FleetDefaults, model: Model | None = None) 
         return blank if found else replace(blank, reason=unknown)
     layout = _layout(service, pool, accelerator, model, version)
     case = Case(model, layout, accelerator, max_length, spec.placement.pool)
+    case = case.changed(instances=instances_planned(service, case))
     if not case.layout.memory_bytes:
         reason = _unknown_memory(spec.placement.pool, is_cpu=is_cpu)
         return blank if found else replace(_with_figures(blank, service, case), kv_tokens=0, reason=reason)
@@ -164,8 +166,11 @@ def _with_figures(blank: CapacityPlan, service: LLMService, case: Case) -> Capac
         fitting_sequences=case.sequences,
         sequences_by_length=_by_length(case),
         kv_blocks=min(wanted, blocks) if layout.backend is Backend.TORCH else blocks,
-        instances=_instances(case, memory),
-        reload_fits=layout.memory_bytes - layout.budget_bytes >= twice if layout.memory_bytes else None,
+        instances=_instances(case),
+        engine_bytes=memory.engine_bytes if layout.memory_bytes else 0,
+        sequence_bytes=case.longest_bytes,
+        budget_bytes=layout.whole_budget_bytes,
+        reload_fits=layout.memory_bytes - layout.whole_budget_bytes >= twice if layout.memory_bytes else None,
         reload_percent=max(0, (layout.memory_bytes - twice) * 100 // layout.memory_bytes) if layout.memory_bytes else 0,
     )
 
@@ -200,10 +205,9 @@ def _by_length(case: Case) -> tuple[LengthFit, ...]:
     return tuple(LengthFit(length, case.sequences_of(length)) for length in lengths)
 
 
-def _instances(case: Case, memory: Memory) -> int:
+def _instances(case: Case) -> int:
     """Engine instances that fit beside each other, each a process with its own weights and one longest sequence."""
-    each = memory.held_bytes + memory.overhead_bytes + sequence_bytes(case.model, case.layout, case.max_length)
-    return case.layout.budget_bytes // each if each else 0
+    return case.layout.whole_budget_bytes // max(1, case.memory.engine_bytes + case.longest_bytes)
 
 
 def _judge(service: LLMService, fleet: FleetDefaults, case: Case, offered: tuple[KvCacheDtype, ...]) -> _Verdict:
@@ -220,7 +224,8 @@ def _judge(service: LLMService, fleet: FleetDefaults, case: Case, offered: tuple
     if beside:
         weights += f", {format_gib(beside)} for adapters and proposing model"
     shared = sharing_note(fleet.pools[case.pool].sharing, layout.accelerators)
-    said = " ".join([*notes(service, case.accelerator, layout.quantization), *shared, *_not_counted(layout)])
+    beside_it = (*shared, *_instances_note(layout), *_not_counted(layout))
+    said = " ".join([*notes(service, case.accelerator, layout.quantization), *beside_it])
     if case.fits:
         told = f"{weights}; {case.tokens} tokens of cache fit beside them, {have}."
         return _Verdict(fits=True, reason=f"{told} {said}".strip())
@@ -233,6 +238,13 @@ def _judge(service: LLMService, fleet: FleetDefaults, case: Case, offered: tuple
     if is_overridden(service):
         return _Verdict(None, f"{reason} It is started all the same: its annotation asks for it.", ways)
     return _Verdict(fits=False, reason=reason, remedies=ways)
+
+
+def _instances_note(layout: Layout) -> tuple[str, ...]:
+    """Whose the figures are, where several engine instances may run beside each other."""
+    if layout.instances == 1:
+        return ()
+    return (f"Memory is planned for {layout.instances} engine instances, and cache and sequences are those of one.",)
 
 
 def _not_counted(layout: Layout) -> tuple[str, ...]:

@@ -50,6 +50,8 @@ def smallest_pool(case: Case, fleet: FleetDefaults) -> str:
 def _by_settings(case: Case, kv_dtypes: tuple[KvCacheDtype, ...]) -> Iterator[str]:
     """Changes that need no further hardware and no other files."""
     layout = case.layout
+    if layout.instances > 1 and case.changed(instances=1).fits:
+        yield "Write spec.tuning.bounds.engineInstances.min: 1."
     if layout.memory_percent < HIGHEST_PERCENT and case.changed(memory_percent=HIGHEST_PERCENT).fits:
         yield f"Write spec.kvCache.memoryPercent: {HIGHEST_PERCENT}."
     shorter = min(case.tokens, case.max_length - 1) // 256 * 256

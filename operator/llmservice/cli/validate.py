@@ -12,6 +12,7 @@ import typer
 from llmservice.api.fleet import FleetDefaults
 from llmservice.api.reasons import ConditionType
 from llmservice.api.validation import Finding, validate
+from llmservice.capacity.instances import instance_warnings
 from llmservice.capacity.pools import with_built_in_pools
 from llmservice.cli.documents import Document, UnreadableError, read_services, read_text
 from llmservice.reconcile.intent import Blocked, intend
@@ -82,7 +83,7 @@ def _beyond_the_rules(document: Document) -> list[Row]:
     fleet = with_built_in_pools(FleetDefaults(built_in_pools=["*"]))
     intent = intend(document.manifest, fleet, b"validate")
     if not isinstance(intent, Blocked):
-        left_out = gate_warnings(intent.service, intent.plan)
+        left_out = (*gate_warnings(intent.service, intent.plan), *instance_warnings(intent.service, intent.plan))
         return [_row(document.label, "warning", finding) for finding in left_out]
     if intent.plan is not None and intent.plan.problems:
         return [_row(document.label, "error", problem) for problem in intent.plan.problems]

@@ -15,6 +15,7 @@ from llmservice.api.knobs import Knobs
 from llmservice.api.plan import CapacityPlan
 from llmservice.api.service import LLMService
 from llmservice.api.validation import validate
+from llmservice.capacity.instances import instance_warnings
 from llmservice.capacity.plan import plan as plan_capacity
 from llmservice.changes.inputs import Inputs, inputs_of
 from llmservice.local.errors import LocalError
@@ -92,7 +93,7 @@ def intend_service(service: LLMService, host: Host, warnings: tuple[str, ...] = 
     plan = plan_capacity(service, fleet)
     if plan.fits is False:
         raise LocalError(plan.verdict)
-    warnings += tuple(str(finding) for finding in gate_warnings(service, plan))
+    warnings += tuple(str(one) for one in (*gate_warnings(service, plan), *instance_warnings(service, plan)))
     knobs = knobs_in_force(service, plan)
     try:
         repository = render(service, plan, knobs, FEATURES, host.paths)

@@ -20,7 +20,8 @@ from llmservice.api.plan import CapacityPlan
 from llmservice.api.reasons import ConditionType, Reason
 from llmservice.api.service import LLMService
 from llmservice.api.validation import Findings, validate
-from llmservice.capacity.kept import plan_of_kept
+from llmservice.capacity.instances import instance_warnings
+from llmservice.capacity.kept import plan_beside_kept, plan_of_kept
 from llmservice.capacity.limits import QUOTA_CODE
 from llmservice.capacity.plan import plan as plan_capacity
 from llmservice.capacity.pools import unknown_pool_words
@@ -127,8 +128,12 @@ def intend(
             return Blocked(ConditionType.CAPACITY_FITS, reason, plan.verdict, service, plan, warnings)
         if blind.fits is False:
             plan = blind = plan_of_kept(service, blind, sequences_of(kept))
-    warnings += tuple(str(finding) for finding in gate_warnings(service, blind))
-    knobs = knobs_in_force(service, blind, tuned)
+    if service.spec.tuning.bounds.engine_instances.max > 1:
+        standing = pinned(inputs_of(service, fleet), live)
+        blind = plan_beside_kept(service, blind, sequences_of(standing) if standing else None)
+        plan = replace(plan, max_sequences=blind.max_sequences)
+    warnings += tuple(str(one) for one in (*gate_warnings(service, blind), *instance_warnings(service, plan)))
+    knobs = knobs_in_force(service, blind, tuned, shown=plan)
     if share is not None and plan.accelerators_per_replica:
         spec, each = service.spec, plan.accelerators_per_replica
         asked = spec.replicas if spec.replicas is not None else spec.scaling.min_replicas

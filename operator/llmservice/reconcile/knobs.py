@@ -13,10 +13,15 @@ from llmservice.api.operations import TuningMode
 from llmservice.api.plan import CapacityPlan
 from llmservice.api.service import LLMService
 from llmservice.api.status import KnobsStatus
+from llmservice.capacity.instances import held_instances
 
 
-def knobs_in_force(service: LLMService, plan: CapacityPlan, tuned: Knobs | None = None) -> Knobs:
+def knobs_in_force(
+    service: LLMService, plan: CapacityPlan, tuned: Knobs | None = None, *, shown: CapacityPlan | None = None
+) -> Knobs:
     """The knobs for this spec and status. `tuned` are those that the tuner has decided on for this very spec.
+
+    `plan` is what pods are rendered from, `shown` the same with all that pods have shown of the model.
 
     The delay is the spec's until the tuner moves it; editing `maxQueueDelay` seeds it again, other edits keep what was
     learnt. Replicas are the spec's when it owns them, else what was in force, within `scaling`.
@@ -24,19 +29,20 @@ def knobs_in_force(service: LLMService, plan: CapacityPlan, tuned: Knobs | None 
     learnt = read_knobs(service.status)
     if tuned is not None:
         learnt = report_knobs(service, tuned)
-    batching, bounds, scaling = service.spec.batching, service.spec.tuning.bounds, service.spec.scaling
+    batching, scaling = service.spec.batching, service.spec.scaling
+    bounds = service.spec.tuning.bounds.engine_instances
     delay = batching.max_queue_delay
     keeps = service.spec.tuning.mode is TuningMode.AUTO and learnt.seed == batching.max_queue_delay
     if keeps and learnt.max_queue_delay is not None:
         delay = learnt.max_queue_delay
-    instances = learnt.engine_instances or bounds.engine_instances.min
+    instances = learnt.engine_instances or bounds.min
     replicas = service.spec.replicas
     if replicas is None:
         wanted = learnt.replicas if learnt.replicas is not None else scaling.min_replicas
         replicas = max(scaling.min_replicas, min(scaling.max_replicas, wanted))
     return Knobs(
         max_queue_delay=delay,
-        engine_instances=max(bounds.engine_instances.min, min(bounds.engine_instances.max, instances)),
+        engine_instances=held_instances(service, shown or plan, instances),
         slots=_slots(plan, tuned),
         replicas=replicas,
     )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from llmservice.api.batching import BatchingMode
 from llmservice.api.engine import Driver
 from llmservice.api.fleet import FleetDefaults
 from llmservice.api.operations import CanaryMode, Objectives, Percentiles
 from llmservice.api.plan import CapacityPlan
 from llmservice.api.service import LLMService
+from llmservice.capacity.instances import most_instances
 from llmservice.diagnose.pod import Pod
 from llmservice.reconcile.decide import Decision
 from llmservice.reconcile.intent import Intent
@@ -35,8 +37,8 @@ def settings_of(intent: Intent, fleet: FleetDefaults) -> Settings:
         batching=service.spec.batching.mode,
         objectives=_promises(objectives),
         bounds=_bounds(service, intent.most_replicas),
-        limits=_limits(plan),
-        delay_binds=service.spec.engine.driver is Driver.NATIVE,
+        limits=_limits(service, plan),
+        delay_binds=service.spec.engine.driver is Driver.NATIVE and service.spec.batching.mode is not BatchingMode.NONE,
         canary=service.spec.rollout.canary is CanaryMode.AUTO,
         generation=service.metadata.generation,
         model_key=intent.workload.revision,
@@ -100,9 +102,10 @@ def _bounds(service: LLMService, most: int | None) -> Bounds:
     )
 
 
-def _limits(plan: CapacityPlan) -> Limits:
+def _limits(service: LLMService, plan: CapacityPlan) -> Limits:
     return Limits(
         max_sequences=plan.max_sequences,
+        instances_in_memory=most_instances(service, plan),
         kv_tokens=0 if plan.fits is False else plan.kv_tokens,  # what serves has more than a plan that refuses it
         accelerators_per_replica=max(1, plan.accelerators_per_replica),
     )

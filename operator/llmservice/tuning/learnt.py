@@ -125,15 +125,16 @@ def _use(used: Used | None, steps: StepTimes, settings: Settings) -> Used | None
     if found is None:
         return used
     gains = gains_of(steps, most)
+    identified = found.identified or settings.limits.max_sequences == 1  # there are no other sizes
     new = Used(
         # Rounded, so that equal engines are equal models, and are simulated once.
         lines=tuple((float(f"{overhead:.3g}"), float(f"{slope:.3g}")) for overhead, slope in found.lines),
         gains=tuple(round(gain, 2) for gain in gains),
         largest_seen=found.largest_seen,
-        identified=found.identified,
+        identified=identified,
         exact=found.exact,
     )
-    if used is None or len(used.gains) != len(gains) or used.identified != found.identified:
+    if used is None or len(used.gains) != len(gains) or used.identified != identified:
         return new
     old = used.service_time
     sizes = (1.0, max(1.0, found.largest_seen / 2), max(1.0, found.largest_seen), float(settings.limits.max_sequences))

@@ -75,7 +75,7 @@ class Settings:
     limits: Limits
     costs: Costs = Costs()
     delay_binds: bool = True
-    """False where the gate's delay means nothing, as with stock engines."""
+    """False where the gate's delay means nothing, as with stock engines and where nothing is batched."""
     canary: bool = True
     """Whether one replica of three or more tries a change of a knob first."""
     generation: int = 0

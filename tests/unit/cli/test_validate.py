@@ -145,3 +145,14 @@ def test_sizes_of_batches_that_the_plan_has_no_room_for_are_warned_of(tmp_path: 
     assert "No batch of 64 is formed: the capacity plan has room for 8 sequences at once." in output
     code, output = run("validate", service_file(tmp_path, batching=asked | {"preferredBatchSizes": [4]}))
     assert "plan-preferred-size" not in output
+
+
+def test_instances_that_memory_has_no_room_for_are_warned_of(tmp_path: Path) -> None:
+    place = {"placement": {"pool": "a100-40gb"}, "tuning": {"bounds": {"engineInstances": {"max": 2}}}}
+    large = {"huggingFace": {"repo": "meta-llama/Llama-2-7b-chat-hf", "revision": "0" * 40}}
+    asked = {"model": {"source": large}, "batching": {"mode": "Dynamic"}, **place}
+    code, output = run("validate", service_file(tmp_path, **asked))
+    assert code == 0
+    assert "Memory holds 1 of 2 engine instances" in output
+    code, output = run("validate", service_file(tmp_path, **asked | {"placement": {"pool": "a100-80gb"}}))
+    assert "plan-instances" not in output

@@ -33,11 +33,17 @@ CHECKOUT: Final = Path(llmservice.__file__).parent.parent.parent
 
 @dataclass(frozen=True)
 class Pace:
-    """How the engine computes: a step of b sequences takes `step_seconds + sequence_seconds * b`."""
+    """How the engine computes: a step of b sequences takes `step_seconds + sequence_seconds * b`.
+
+    In a pod it takes `sharing_factor` times as long while another instance is there; on a server of a test's own an
+    instance beyond `most_instances` finds no memory.
+    """
 
     step_seconds: float = 0.008
     sequence_seconds: float = 0.0005
     max_sequences: int = 16
+    sharing_factor: float = 1.0
+    most_instances: int = 64
 
     @property
     def tokens_per_second(self) -> float:
@@ -120,6 +126,7 @@ def render_paced(pace: Pace, batching: Mapping[str, Any], run_directory: Path, *
                     "parameters": {
                         "step_seconds": str(pace.step_seconds),
                         "sequence_seconds": str(pace.sequence_seconds),
+                        "most_instances": str(pace.most_instances),
                     },
                 },
                 "batching": dict(batching),

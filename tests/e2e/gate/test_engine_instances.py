@@ -8,17 +8,18 @@ import pytest
 
 from llmservice.repository.render import Role
 from llmservice.triton.client import TritonClient
-from llmservice.triton.live import Outcome, set_engine_instances, set_slots
+from llmservice.triton.live import LiveChangeError, Outcome, set_engine_instances, set_slots
 from tests.serving.delay_changes import change_delay
 from tests.serving.eventually import PATIENCE_S, eventually
-from tests.serving.paced_service import paced_service
+from tests.serving.paced_service import Pace, paced_service
 from tests.serving.streams import stream_many
 
 pytestmark = pytest.mark.e2e
 
 
-async def test_an_instance_is_added_and_removed_under_load_without_loss() -> None:
-    with paced_service() as service:
+@pytest.mark.parametrize("mode", ["Continuous", "Dynamic", "Static"])
+async def test_an_instance_is_added_and_removed_under_load_without_loss(mode: str) -> None:
+    with paced_service(batching={"mode": mode}) as service:
         done = asyncio.Event()
         running = asyncio.create_task(stream_many(service.server.http_url, 40, 200, 24, until=done.is_set))
         (first,) = service.processes("chat-engine")
@@ -39,6 +40,25 @@ async def test_an_instance_is_added_and_removed_under_load_without_loss() -> Non
         assert load.whole, load.errors
         assert service.free_slots() == 18
         assert service.server.running()
+        assert service.metric("llm_gate_missing_engines") == 0
+
+
+async def test_an_instance_that_finds_no_memory_changes_nothing_and_nothing_is_lost() -> None:
+    with paced_service(Pace(most_instances=1), {"mode": "Dynamic"}) as service:
+        done = asyncio.Event()
+        running = asyncio.create_task(stream_many(service.server.http_url, 40, 200, 24, until=done.is_set))
+        first = service.processes("chat-engine")
+        async with TritonClient(service.server.grpc_address) as client:
+            for _ in range(2):
+                with pytest.raises(LiveChangeError, match=r"(?s)took all of the memory.*it serves as before"):
+                    await set_engine_instances(client, service.config(Role.ENGINE), 2)
+            change = await set_engine_instances(client, service.config(Role.ENGINE), 1)
+            assert change.outcome is Outcome.UNCHANGED
+        assert service.processes("chat-engine") == first
+        assert service.total_slots() == 18
+        done.set()
+        load = await running
+        assert load.whole, load.errors
         assert service.metric("llm_gate_missing_engines") == 0
 
 

@@ -52,15 +52,20 @@ def packages(namespace: str) -> Manifest:
     }
 
 
-def paced(namespace: str, name: str, pace: Pace, model: Path, **spec: Any) -> Manifest:
-    """A service whose engine is paced; `spec` is added to its own."""
+def paced(namespace: str, name: str, pace: Pace, model: Path, memory_limit: str | None = None, **spec: Any) -> Manifest:
+    """A service whose engine is paced; `spec` is added to its own. `memory_limit` is of a pod; None: the node's."""
+    limits = {"limits": {"memory": memory_limit}} if memory_limit else {}
     items = [{"key": key, "path": path} for path, key in _FILES.items()]
     template = {
-        "resources": {"requests": {"cpu": "20m", "memory": "64Mi"}},
+        "resources": {"requests": {"cpu": "20m", "memory": "64Mi"}, **limits},
         "volumes": [{"name": "paced", "configMap": {"name": "paced", "items": items}}],
         "volumeMounts": [{"name": "paced", "mountPath": PACKAGES}],
     }
-    parameters = {"step_seconds": str(pace.step_seconds), "sequence_seconds": str(pace.sequence_seconds)}
+    parameters = {
+        "step_seconds": str(pace.step_seconds),
+        "sequence_seconds": str(pace.sequence_seconds),
+        "sharing_factor": str(pace.sharing_factor),
+    }
     own = {
         "model": {"source": {"hostPath": {"path": str(model)}}, "maxLength": 256},
         "engine": {"backend": "torch", "parameters": parameters},

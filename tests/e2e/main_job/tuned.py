@@ -69,6 +69,15 @@ class Tuned:
         """Whether the signals are: True, False or Unknown."""
         return str(self.signals_trusted().get("status"))
 
+    def decisions(self) -> str:
+        """Why it did what it did, newest first."""
+        return " ".join(one["reason"] for one in self.tuning().get("decisions") or ())
+
+    def canary(self) -> Manifest:
+        """Which replica tries what; empty where none does."""
+        found: Manifest = self.tuning().get("canary") or {}
+        return found
+
     def queue(self) -> float:
         """Requests that wait, as the status has it."""
         return float((self.status().get("signals") or {}).get("queueDepth") or 0)
@@ -93,16 +102,18 @@ class Tuned:
 
 
 @contextmanager
-def tuned(kube: Kube, namespace: str, name: str, **spec: Any) -> Iterator[Tuned]:
-    """The service, serving, and the pod that loads it, still idle."""
+def tuned(
+    kube: Kube, namespace: str, name: str, pace: Pace = PACE, tokens: int = TOKENS, replicas: int = 1, **spec: Any
+) -> Iterator[Tuned]:
+    """The service, serving with as many replicas, and the pod that loads it, still idle."""
     service = Service(kube, namespace, name)
     load = LoadPod(namespace, lambda path: kube("get", "--raw", path))
     with model_folder() as model, watching(kube, namespace, name) as watch:
         kube.apply(packages(namespace))
-        kube.apply(paced(namespace, name, PACE, model, **{**SPEC, **spec}))
-        for manifest in load.manifests(images.IMAGES["operator"].tag, name, TOKENS):
+        kube.apply(paced(namespace, name, pace, model, **{**SPEC, **spec}))
+        for manifest in load.manifests(images.IMAGES["operator"].tag, name, tokens):
             kube.apply(manifest)
-        service.wait_serving()
+        service.wait_serving(f"{replicas}/{replicas}")
         kube("-n", namespace, "wait", "--for=condition=Ready", "pod/load", "--timeout=60s")
         yield Tuned(service, load, watch)
         load.rate(0)

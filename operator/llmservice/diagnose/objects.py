@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from llmservice.api.reasons import Reason
 from llmservice.diagnose.finding import Evidence, Finding
 from llmservice.diagnose.pod import Pod
 from llmservice.workload.names import SECRET_SUFFIX
+from llmservice.workload.volumes import CACHE_VOLUME, SOURCE_VOLUME
 
 _MISSING_SECRET = re.compile(r'secret "(?P<name>[^"]+)" not found', re.IGNORECASE)
 _MISSING_KEY = re.compile(r"couldn't find key (?P<key>\S+) in Secret (?P<name>\S+)", re.IGNORECASE)
@@ -19,6 +21,12 @@ _MISSING_MAP = re.compile(r'configmap "(?P<name>[^"]+)" not found', re.IGNORECAS
 _MOUNT = re.compile(
     r'(?:MountVolume|AttachVolume)\.\w+ failed for volume "(?P<volume>[^"]+)"[^:]*: (?P<text>.+)', re.DOTALL
 )
+_ATTACHED = re.compile(r'Multi-Attach error for volume "(?P<volume>[^"]+)"')
+_NO_FOLDER: Final = "hostPath type check failed"
+_REMEDIES: Final = {
+    SOURCE_VOLUME: ": put the model there on each node of the pool, or correct spec.model.source.hostPath.path",
+    CACHE_VOLUME: ": the chart's DaemonSet of the nodes makes it (fleet.weightsCache.hostPath)",
+}
 
 
 def _waiting(pod: Pod) -> list[str]:
@@ -83,12 +91,18 @@ def volume_missing(evidence: Evidence) -> Finding | None:
     config = _MISSING_MAP.search(text)
     if config is not None:
         return Finding(Reason.VOLUME_MISSING, f"ConfigMap {config['name']!r} is not there yet; it is being written")
-    mount = _MOUNT.search(text)
-    if mount is not None:
+    attached = _ATTACHED.search(text)
+    if attached is not None:
         return Finding(
             Reason.VOLUME_MISSING,
-            f"volume {mount['volume']!r} cannot be mounted: {' '.join(mount['text'].split())}",
+            f"volume {attached['volume']!r} is attached to another node, and may be to one alone: take a claim that "
+            "several nodes may read (ReadOnlyMany or ReadWriteMany)",
         )
+    mount = _MOUNT.search(text)
+    if mount is not None:
+        said = " ".join(mount["text"].split())
+        remedy = _REMEDIES.get(mount["volume"], "") if _NO_FOLDER in said else ""
+        return Finding(Reason.VOLUME_MISSING, f"volume {mount['volume']!r} cannot be mounted: {said}{remedy}")
     return None
 
 

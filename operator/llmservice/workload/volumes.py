@@ -12,6 +12,8 @@ from llmservice.repository.errors import RenderError
 from llmservice.workload.manifest import Manifest
 from llmservice.workload.openai import openai_volumes
 
+SOURCE_VOLUME: Final = "source"
+CACHE_VOLUME: Final = "cache"
 SOURCE_PATH: Final = "/source"
 """Where the volume of a pvc, oci or hostPath source is mounted, for Triton too: weights are linked, not copied."""
 
@@ -26,8 +28,8 @@ OWNED_VOLUMES: Final = (
     "rendered",
     "repository",
     "models",
-    "source",
-    "cache",
+    SOURCE_VOLUME,
+    CACHE_VOLUME,
     "shm",
     "tmp",
     "openai-keys",
@@ -55,11 +57,11 @@ def build_volumes(service: LLMService, config_map: str, template: PodTemplate, f
 def source_volume(source: ModelSource) -> Manifest | None:
     """The volume that already holds the model; None where the weights step fetches it."""
     if source.pvc:
-        return {"name": "source", "persistentVolumeClaim": {"claimName": source.pvc.claim_name, "readOnly": True}}
+        return {"name": SOURCE_VOLUME, "persistentVolumeClaim": {"claimName": source.pvc.claim_name, "readOnly": True}}
     if source.host_path:
-        return {"name": "source", "hostPath": {"path": source.host_path.path, "type": "Directory"}}
+        return {"name": SOURCE_VOLUME, "hostPath": {"path": source.host_path.path, "type": "Directory"}}
     if source.oci:
-        return {"name": "source", "image": {"reference": source.oci.reference, "pullPolicy": "IfNotPresent"}}
+        return {"name": SOURCE_VOLUME, "image": {"reference": source.oci.reference, "pullPolicy": "IfNotPresent"}}
     return None
 
 
@@ -69,9 +71,9 @@ def cache_volume(model: ModelSpec, fleet: FleetDefaults) -> Manifest | None:
         return None
     claim = model.cache.claim_name if model.cache else fleet.weights_cache.claim_name
     if claim:
-        return {"name": "cache", "persistentVolumeClaim": {"claimName": claim}}
+        return {"name": CACHE_VOLUME, "persistentVolumeClaim": {"claimName": claim}}
     if fleet.weights_cache.host_path:
-        return {"name": "cache", "hostPath": {"path": fleet.weights_cache.host_path, "type": "Directory"}}
+        return {"name": CACHE_VOLUME, "hostPath": {"path": fleet.weights_cache.host_path, "type": "Directory"}}
     return None
 
 
@@ -107,7 +109,7 @@ def fetch_mounts(model: ModelSpec, template: PodTemplate, fleet: FleetDefaults) 
 
 def lease_mounts() -> list[Manifest]:
     """What the container that holds the pod's lease on its weights sees."""
-    return [{"name": "cache", "mountPath": CACHE_PATH}]
+    return [{"name": CACHE_VOLUME, "mountPath": CACHE_PATH}]
 
 
 def cache_mounts(model: ModelSpec, fleet: FleetDefaults) -> list[Manifest]:
@@ -133,7 +135,7 @@ def triton_mounts(model: ModelSpec, template: PodTemplate, fleet: FleetDefaults)
 
 
 def _source_mount(source: ModelSource) -> list[Manifest]:
-    return [{"name": "source", "mountPath": SOURCE_PATH, "readOnly": True}] if source_volume(source) else []
+    return [{"name": SOURCE_VOLUME, "mountPath": SOURCE_PATH, "readOnly": True}] if source_volume(source) else []
 
 
 def _refuse_owned(template: PodTemplate) -> None:

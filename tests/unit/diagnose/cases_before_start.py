@@ -140,6 +140,26 @@ CASES_BEFORE_START = [
         ),
     ),
     Case(
+        "the folder of the model is not there",
+        Reason.VOLUME_MISSING,
+        "/m is not a directory: put the model there on each node of the pool",
+        {"phase": "Pending", "conditions": [SCHEDULED], "containerStatuses": triton(waiting("ContainerCreating"))},
+        events=(
+            'FailedMount: MountVolume.SetUp failed for volume "source" : hostPath type check failed: /m is not a '
+            "directory",
+        ),
+    ),
+    Case(
+        "the volume is attached to another node",
+        Reason.VOLUME_MISSING,
+        "volume 'pvc-1' is attached to another node, and may be to one alone: take a claim that several nodes may read",
+        {"phase": "Pending", "conditions": [SCHEDULED], "containerStatuses": triton(waiting("ContainerCreating"))},
+        events=(
+            'FailedAttachVolume: Multi-Attach error for volume "pvc-1" Volume is already exclusively attached to one '
+            "node and can't be attached to another",
+        ),
+    ),
+    Case(
         "a volume that mounted at the second try explains nothing any more",
         Reason.IMAGE_PULL_FAILED,
         "no such host",

@@ -23,6 +23,7 @@ from obstore.exceptions import (
 )
 from obstore.store import GCSStore, S3Store
 
+from llmservice.api.model import S3Source
 from llmservice.weights.errors import BrokenTransferError, ExitCode, WeightsError
 from llmservice.weights.listing import Algorithm, Checksum, Listing, RemoteFile, Wanted, credentials_key, of_folders
 
@@ -33,6 +34,9 @@ PIECE_BYTES: Final = 1 << 20
 STATE_LENGTH: Final = 12
 _RETRY: Final[RetryConfig] = {"max_retries": 2, "retry_timeout": timedelta(seconds=30)}
 _CLIENT: Final[ClientConfig] = {"connect_timeout": "30s", "timeout": "1h"}
+_KEYS: Final = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+_IDENTITIES: Final = ("http://169.254.169.254/", "http://169.254.170.2/")
+"""Where instances and tasks of AWS tell who they are; asked where there are no keys."""
 _MD5 = re.compile(r"^[0-9a-f]{32}$")
 
 
@@ -104,6 +108,13 @@ class Bucket:
     def _cause(self, error: Exception) -> WeightsError:
         said = _root(error)
         status = _status(error)
+        text = str(error).lower()
+        if any(address in text for address in _IDENTITIES):
+            return WeightsError(
+                ExitCode.UNAUTHORIZED,
+                f"no credentials for {self.where}, and the node gives the pod no identity of its own ({said}): name a "
+                "Secret in credentialsSecret",
+            )
         if isinstance(error, NotFoundError) or status == 404:
             return WeightsError(ExitCode.NOT_FOUND, f"there is no {self.where} (404: {said}): check bucket and prefix")
         if isinstance(error, UnauthenticatedError | PermissionDeniedError) or status in (400, 401, 403):
@@ -113,7 +124,6 @@ class Bucket:
             )
         if isinstance(error, PreconditionError):
             return BrokenTransferError(ExitCode.NETWORK, f"{self.where} changed while it was fetched")
-        text = str(error).lower()
         if "certificate" in text or "unknownissuer" in text:
             return WeightsError(
                 ExitCode.TLS,
@@ -128,18 +138,30 @@ class Bucket:
         return BrokenTransferError(ExitCode.NETWORK, f"{self.where} could not be reached: {said}")
 
 
-def open_s3(
-    bucket: str, prefix: str, endpoint: str | None, region: str | None, environment: Mapping[str, str]
-) -> Bucket:
-    """A prefix of an S3 bucket; credentials are found in the environment, as AWS's own tools do."""
-    settings: dict[str, str] = {"region": region or environment.get("AWS_REGION") or "us-east-1"}
+def open_s3(said: S3Source, environment: Mapping[str, str]) -> Bucket:
+    """A prefix of an S3 bucket; credentials are found in the environment, as AWS's own tools do.
+
+    Raises WeightsError where the Secret that is named has no keys: it would pass for none.
+    """
+    where = _address("s3", said.bucket, said.prefix)
+    settings: dict[str, str] = {"region": said.region or environment.get("AWS_REGION") or "us-east-1"}
     client: ClientConfig = dict(_CLIENT)  # type: ignore[assignment]  # a copy of the same keys
-    if endpoint:
-        settings["endpoint"] = endpoint
-        client["allow_http"] = endpoint.startswith("http://")
-    store = S3Store(bucket, client_options=client, retry_config=_RETRY, **settings)  # type: ignore[arg-type]
-    key = credentials_key(environment.get("AWS_ACCESS_KEY_ID"), environment.get("AWS_SECRET_ACCESS_KEY"))
-    return Bucket(store, prefix.strip("/"), _address("s3", bucket, prefix), endpoint or "S3", key)
+    if said.endpoint:
+        settings["endpoint"] = said.endpoint
+        client["allow_http"] = said.endpoint.startswith("http://")
+    # A Secret that was made of files has line breaks at its values' ends, which no request can carry.
+    keys = {name: environment.get(name, "").strip() for name in _KEYS}
+    missing = [name for name, value in keys.items() if not value]
+    if said.credentials_secret and missing:
+        raise WeightsError(
+            ExitCode.UNAUTHORIZED,
+            f"no credentials for {where}: Secret {said.credentials_secret!r} of credentialsSecret has no "
+            f"{' and no '.join(missing)}: name its keys so",
+        )
+    if not missing:
+        settings |= {name.removeprefix("AWS_").lower(): value for name, value in keys.items()}
+    store = S3Store(said.bucket, client_options=client, retry_config=_RETRY, **settings)  # type: ignore[arg-type]
+    return Bucket(store, said.prefix.strip("/"), where, said.endpoint or "S3", credentials_key(*keys.values()))
 
 
 def open_gcs(bucket: str, prefix: str, key: str | None) -> Bucket:

@@ -53,7 +53,9 @@ class Hub:
     ) -> Self:
         """With a session of its own, which honours the usual variables of proxies. To be closed."""
         session = aiohttp.ClientSession(timeout=TIMEOUT, trust_env=True, headers={"Accept-Encoding": "identity"})
-        return cls(repo, revision, session, (endpoint or PUBLIC_HUB).rstrip("/"), token or None, file, folders)
+        return cls(
+            repo, revision, session, (endpoint or PUBLIC_HUB).rstrip("/"), (token or "").strip() or None, file, folders
+        )
 
     @property
     def words(self) -> str:

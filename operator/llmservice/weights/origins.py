@@ -31,7 +31,7 @@ async def open_origin(
     elif source.s3:
         from llmservice.weights.bucket import open_s3
 
-        bucket = open_s3(source.s3.bucket, source.s3.prefix, source.s3.endpoint, source.s3.region, environment)
+        bucket = open_s3(source.s3, environment)
         yield replace(bucket, folders=folders)
     elif source.gcs:
         from llmservice.weights.bucket import open_gcs

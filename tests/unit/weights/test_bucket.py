@@ -12,14 +12,16 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from llmservice.api.model import S3Source
 from llmservice.weights.bucket import Bucket, open_gcs, open_s3
-from llmservice.weights.errors import ExitCode, WeightsError
+from llmservice.weights.errors import BrokenTransferError, ExitCode, WeightsError
 from llmservice.weights.fetch import CachePolicy, Fetched, fetch
 from llmservice.weights.progress import Progress
 from tests.weights.small_model import small_model
 
 pytestmark = pytest.mark.unit
 
+KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
 Answers = dict[str, object]
 ENTRY = "<Contents><Key>llama/{name}</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified>"
 REST = '<ETag>"{etag}"</ETag><Size>{size}</Size></Contents>'
@@ -59,13 +61,11 @@ async def bucket_server() -> AsyncIterator[tuple[str, Answers]]:
 
 
 def s3(address: str) -> Bucket:
-    return open_s3("models", "llama/", address, None, {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"})
+    return open_s3(source(address), KEYS)
 
 
-@pytest.fixture(autouse=True)
-def keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+def source(address: str, secret: str | None = None) -> S3Source:
+    return S3Source(bucket="models", prefix="llama/", endpoint=address, credentials_secret=secret)
 
 
 def gcs(address: str) -> Bucket:
@@ -116,3 +116,31 @@ async def test_a_refusal_names_its_cause(
 def test_a_key_that_is_none_is_said() -> None:
     with pytest.raises(WeightsError, match="holds no service account key in JSON"):
         open_gcs("models", "", "no json")
+
+
+@pytest.mark.parametrize("given", [{}, {"AWS_ACCESS_KEY_ID": "a"}, {"accessKey": "a", "secretKey": "b"}])
+def test_a_secret_without_its_keys_does_not_pass_for_none(given: dict[str, str]) -> None:
+    with pytest.raises(
+        WeightsError, match=r"Secret 's3' of credentialsSecret has no .*AWS_SECRET_ACCESS_KEY"
+    ) as caught:
+        open_s3(source("http://127.0.0.1:9", "s3"), given)
+    assert caught.value.code is ExitCode.UNAUTHORIZED
+
+
+async def test_keys_that_end_with_a_line_break_are_the_same_keys(
+    bucket_server: tuple[str, Answers], tmp_path: Path
+) -> None:
+    address, _ = bucket_server
+    broken = open_s3(source(address, "s3"), {name: f"{value}\n" for name, value in KEYS.items()})
+    assert (await fetched(broken, tmp_path)).transferred
+    assert broken.place == s3(address).place
+
+
+@pytest.mark.parametrize("said", ["status code: 403 Forbidden", "error sending request"])
+def test_a_node_that_knows_no_identity_is_told_as_missing_credentials(said: str) -> None:
+    error = OSError(f"Generic S3 error: Error performing PUT http://169.254.169.254/latest/api/token in 4 s - {said}")
+    cause = s3("http://127.0.0.1:9")._cause(error)
+    assert cause.code is ExitCode.UNAUTHORIZED
+    assert not isinstance(cause, BrokenTransferError)
+    assert "no credentials for s3://models/llama" in str(cause)
+    assert "name a Secret in credentialsSecret" in str(cause)

@@ -133,6 +133,11 @@ async def test_a_token_without_access_gets_nothing_of_what_another_fetched(hub: 
         assert caught.value.code is ExitCode.UNAUTHORIZED
 
 
+async def test_a_token_that_ends_with_a_line_break_is_the_same_token(hub: HubServer, tmp_path: Path) -> None:
+    hub.token = "good"
+    assert (await fetched(hub, tmp_path, token="good\n")).transferred
+
+
 async def test_a_gated_repository_says_that_terms_are_to_be_accepted(hub: HubServer, tmp_path: Path) -> None:
     hub.token, hub.gated = "good", True
     with pytest.raises(WeightsError, match=r"owner/model is gated: accept its terms"):

@@ -34,12 +34,12 @@ def _waiting(pod: Pod) -> list[str]:
     return [container.waiting_message for container in pod.containers if container.waiting.startswith("Create")]
 
 
-def _texts(evidence: Evidence) -> str:
+def _texts(evidence: Evidence) -> list[str]:
     """What the pod says now; and its events, until a container began: by then every volume is there."""
     containers, waiting = evidence.pod.containers, _waiting(evidence.pod)
     scheduled = evidence.pod.conditions.get("PodScheduled", {})
     begun = any(one.running_since or one.ended or one.ended_before for one in containers)
-    return "\n".join([*waiting, scheduled.get("message", ""), *(() if begun else evidence.events)])
+    return [*waiting, scheduled.get("message", ""), *(() if begun else evidence.events)]
 
 
 def waits_for_secret(pod: Pod, name: str) -> bool:
@@ -53,7 +53,7 @@ def secret_missing(evidence: Evidence) -> Finding | None:
     """A Secret, or a key of one, that a container or a volume names is not there."""
     if evidence.pod.ready or evidence.pod.main is None or evidence.pod.main.running_since:
         return None
-    text = _texts(evidence)
+    text = "\n".join(_texts(evidence))
     key = _MISSING_KEY.search(text)
     if key is not None:
         name = key["name"].rsplit("/", 1)[-1]
@@ -75,7 +75,8 @@ def volume_missing(evidence: Evidence) -> Finding | None:
     """A volume cannot be mounted: a claim that is missing or unbound, or a mount that fails."""
     if evidence.pod.ready or evidence.pod.main is None or evidence.pod.main.running_since:
         return None
-    text = _texts(evidence)
+    texts = _texts(evidence)
+    text = "\n".join(texts)
     claim = _MISSING_CLAIM.search(text)
     if claim is not None:
         return Finding(
@@ -98,7 +99,7 @@ def volume_missing(evidence: Evidence) -> Finding | None:
             f"volume {attached['volume']!r} is attached to another node, and may be to one alone: take a claim that "
             "several nodes may read (ReadOnlyMany or ReadWriteMany)",
         )
-    mount = _MOUNT.search(text)
+    mount = next((found for one in texts if (found := _MOUNT.search(one))), None)
     if mount is not None:
         said = " ".join(mount["text"].split())
         remedy = _REMEDIES.get(mount["volume"], "") if _NO_FOLDER in said else ""

@@ -147,6 +147,7 @@ CASES_BEFORE_START = [
         events=(
             'FailedMount: MountVolume.SetUp failed for volume "source" : hostPath type check failed: /m is not a '
             "directory",
+            "FailedMount: Unable to attach or mount volumes: unmounted volumes=[source]: timed out",
         ),
     ),
     Case(

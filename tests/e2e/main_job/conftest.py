@@ -18,7 +18,7 @@ from tests.e2e.main_job.operator_release import OperatorRelease
 from tests.e2e.main_job.watching import Watch, watching
 
 LABEL = "triton-llm.dev/test=main-job"
-OURS = "app in (hub, load)"
+OURS = "app in (hub, load, s3)"
 """Pods that the tests made themselves."""
 NewSpace = Callable[[str], str]
 

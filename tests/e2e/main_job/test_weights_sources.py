@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.main_job.cache_claim import claimed, small_volume
+from tests.e2e.main_job.causes import assert_cause, told
 from tests.e2e.main_job.conftest import NewSpace
 from tests.e2e.main_job.hub_pod import SMALL, TOKEN, WITH_TLS, WITH_TOKEN, HubPod, weights_only
 from tests.e2e.main_job.kube import Kube, Service
@@ -35,10 +36,6 @@ class Fault:
     port: int = SMALL
     source: dict[str, Any] = field(default_factory=dict)
     cache: str = ""
-
-    def names(self, message: str) -> bool:
-        """Whether `message` has the words of the cause."""
-        return all(words in message for words in self.says)
 
 
 FAULTS = [
@@ -83,16 +80,7 @@ def space(kube: Kube, hub: HubPod, new_space: NewSpace, tmp_path_factory: pytest
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_the_cause_is_named_in_status_event_and_exit_code(fault: Fault, kube: Kube, space: str) -> None:
     service = Service(kube, space, fault.name)
-
-    def failed() -> str:
-        ready = service.condition("Ready")
-        return str(ready.get("message")) if ready.get("reason") == "ModelSourceFailed" else ""
-
-    message = eventually(failed, f"{fault.name}: the source is said to have failed", 90)
-    assert fault.names(message), message
-    assert service.status()["summary"] == "ModelSourceFailed"
-    eventually(lambda: any(map(fault.names, events(kube, service))), "an Event names the cause too", 60)
-    assert fault.code in exit_codes(service)
+    assert_cause(service, fault.code, fault.says)
     service.delete()
 
 
@@ -115,26 +103,7 @@ def test_what_the_message_says_helps(
 def test_a_claim_of_the_cache_that_is_not_there_is_named(kube: Kube, hub: HubPod, space: str) -> None:
     kube.apply(weights_only(space, "no-claim", hub.source(SMALL), model={"cache": {"claimName": "nowhere"}}))
     service = Service(kube, space, "no-claim")
-    reason = "VolumeMissing"
-    eventually(lambda: service.condition("Ready").get("reason") == reason, "the claim is missing", 60)
-    ready = service.condition("Ready")
-    assert "'nowhere'" in ready["message"]
-    assert "spec.model.cache.claimName" in ready["message"]
+    message = told(service, "VolumeMissing")
+    assert "'nowhere'" in message
+    assert "spec.model.cache.claimName" in message
     service.delete()
-
-
-def events(kube: Kube, service: Service) -> list[str]:
-    """Messages of the warnings about the source."""
-    said = kube.list("events", service.namespace)
-    mine = [one for one in said if one["involvedObject"].get("name") == service.name and one["type"] == "Warning"]
-    return [one["message"] for one in mine if one["reason"] == "ModelSourceFailed"]
-
-
-def exit_codes(service: Service) -> list[int]:
-    """How the containers of its pods that bring or keep the weights ended last."""
-    found = []
-    for pod in service.pods():
-        for one in pod["status"].get("initContainerStatuses", ()):
-            ends = (one.get("state", {}).get("terminated"), one.get("lastState", {}).get("terminated"))
-            found += [end["exitCode"] for end in ends if end and one["name"].startswith("weights")]
-    return found

@@ -22,9 +22,10 @@ ROOM: Final = "llmservice.tuning"
 
 GUARDS: Final[Mapping[str, Mapping[str, object]]] = {
     "": {},
-    "wait before fewer replicas": {"replicas.FEWER_SECONDS": 0.0, "replicas.FAR_FEWER_SECONDS": 0.0},
-    "cooldown of replicas": {"replicas.LEAST_REPLICA_COOLDOWN": 0.0, "guard.LEAST_REPLICA_COOLDOWN": 0.0},
-    "reversal lock": {"replicas.LOCK_COOLDOWNS": 0, "guard.LOCK_COOLDOWNS": 0},
+    "wait before fewer replicas": {"replicas.agreed_seconds": lambda *_: 0.0, "replicas.FAR_FEWER_SECONDS": 0.0},
+    "hold while the load rises": {"decide.is_rising": lambda *_: False},
+    "cooldown of replicas": {"replicas.cooldown": lambda *_: 0.0, "decide.free_at": lambda *_: 0.0},
+    "reversal lock": {"guard.LOCK_COOLDOWNS": 0},
     "consolidation check": {"replicas.CONSOLIDATED": 1e9, "replicas.CONSOLIDATED_FAR": 1e9},
     "margin of forecasts": {"forecast.FIRST_MARGIN": 1.0, "forecast.MOST_MARGIN": 1.0},
     "trend": {"forecast.STEEPEST": 0.0},
@@ -38,7 +39,7 @@ GUARDS: Final[Mapping[str, Mapping[str, object]]] = {
     "undoing what does not do as foretold": {"trial.UNEXPECTED": 1e9},
     "limit of steps": {"replicas.STEP_UP": 1e9, "replicas.PANIC_STEP": 1e9, "replicas.STEP_DOWN": 1.0},
 }
-"""By name: constants of the tuner, and what takes them out."""
+"""By name: what of the tuner takes a guard out, and by what it is replaced."""
 
 
 @contextmanager

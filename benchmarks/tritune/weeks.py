@@ -7,6 +7,8 @@ before it is judged, others a quarter of an hour before.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -53,16 +55,17 @@ def play(scope: Scope, cell: Cell) -> Numbers:
 def contest_of(scope: Scope, cell: Cell) -> Contest:
     """What one cell is played on."""
     name, lead, *stepwise = cell.variant.split()
-    whole = rate_series(scope.traces)[name]
-    series = (whole.part(0, 288) if scope.quick else whole).scaled_to(THINNED)
+    series = _series(scope.traces, name, short=scope.quick)
     inside = Inside.STEPWISE if stepwise else Inside.LINEAR
     half = round(series.seconds / 120) * 60.0
     before = min(half, LEARNING if cell.tuner else BEFORE)
-    question = asked(part_of(series, half - before, series.seconds, cell.seed, inside), float(lead), cell.seed)
-    training = part_of(series, half - min(half, TRAINING), half, TRAINING_SEED, inside)
+
+    def requests(start: float, end: float, seed: int) -> Load:
+        return _requests(scope.traces, name, scope.quick, start, end, seed, inside)
+
     return Contest(
-        question,
-        asked(training, float(lead), TRAINING_SEED),
+        asked(requests(half - before, series.seconds, cell.seed), float(lead), cell.seed),
+        asked(requests(half - min(half, TRAINING), half, TRAINING_SEED), float(lead), TRAINING_SEED),
         start=before,
         goal=GOALS[int(lead)],
         learn=lambda known, find: played(scope, Cell(0, "W7", cell.variant, known), "weeks", find),
@@ -77,6 +80,17 @@ def names(scope: Scope) -> list[str]:
 def asked(load: Load, lead: float, seed: int) -> Question:
     """A question of kind B."""
     return tokens(load, CHAT, lead=lead, seed=seed)
+
+
+def _series(traces: Path | None, name: str, *, short: bool) -> RateSeries:
+    whole = rate_series(traces)[name]
+    return (whole.part(0, 288) if short else whole).scaled_to(THINNED)
+
+
+@lru_cache(maxsize=3)
+def _requests(traces: Path | None, name: str, short: bool, start: float, end: float, seed: int, inside: Inside) -> Load:
+    """Twelve million requests: a seed's and the training's are made once for all who compete in a row."""
+    return part_of(_series(traces, name, short=short), start, end, seed, inside)
 
 
 def part_of(series: RateSeries, start: float, end: float, seed: int, inside: Inside) -> Load:

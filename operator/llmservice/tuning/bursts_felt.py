@@ -11,7 +11,7 @@ from typing import Annotated, Final
 from llmservice.tuning.measured import Signals
 from llmservice.tuning.memory import Memory, newest
 from llmservice.tuning.settings import Objective
-from llmservice.tuning.trust import steady
+from llmservice.tuning.trust import at_ease
 
 MISSED: Final = 1.25
 """Of an objective: quantiles of a histogram are no finer than its buckets."""
@@ -51,7 +51,8 @@ def feel(
     memory = memory.model_copy(update={"missed": tuple(at for at in memory.missed if at <= now)})
     supply = signals.knobs.replicas
     load = signals.arrivals.known_or(0.0) / max(1e-9, capacity * supply)
-    settled = not signals.under_way and steady(signals)
+    # A burst leaves a queue that is served within the window, which is what makes it no steady one.
+    settled = not signals.under_way and at_ease(signals)
     if not settled or load > MOST_LOAD or not any(_missed(signals, one) for one in objectives):
         return memory
     again = bool(memory.missed) and now < memory.missed[-1] + TWICE_WITHIN

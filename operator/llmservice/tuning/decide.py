@@ -13,6 +13,7 @@ from typing import Final
 from llmservice.api.operations import TuningMode
 from llmservice.tuning import account, blind, bursts_felt, verify
 from llmservice.tuning.decision import Action, Decision, Knob, Outcome, sentence
+from llmservice.tuning.forecast import is_rising
 from llmservice.tuning.guard import free_at, repaired
 from llmservice.tuning.interruption import interrupted
 from llmservice.tuning.knob_moves import Step, in_place_first, next_step, ordered
@@ -201,6 +202,8 @@ def _veto(one: Pass, proposal: Proposal) -> str:
         seen = signals.of(objective.metric).mean.known
         if seen is not None and seen > objective.seconds:
             return f"{objective.words} is missed"
+    if is_rising(one.state.learnt.forecast):
+        return "more and more requests come"
     if one.now < one.state.guard.frozen_until:
         return "something was undone within the hour"
     return ""

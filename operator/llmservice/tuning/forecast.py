@@ -14,12 +14,14 @@ from llmservice.tuning.memory import Memory, newest
 LEVEL_SECONDS: Final = 60.0
 TREND_SECONDS: Final = 450.0
 PEAK_SECONDS: Final = 1200.0
-"""Replicas only go by the highest forecast of so long."""
+"""Replicas only go by the highest forecast of so long, or of as long as what went may not come back."""
 MISSES_KEPT: Final = 720
 LEAST_MISSES: Final = 30
 """Fewer say nothing of a quantile; until then `FIRST_MARGIN` stands in."""
 FIRST_MARGIN: Final = 1.1
 MOST_MARGIN: Final = 2.0
+RISING: Final = 0.02
+"""Growth by trend over `PEAK_SECONDS`, relative, from which on a load rises: less is how a steady one is neared."""
 STEEPEST: Final = 1.0
 """Most growth by trend over the lead time, relative: a trend of a few windows is no reason to double."""
 
@@ -40,12 +42,15 @@ class Forecast(Memory):
     windows: int = 0
     told: Annotated[tuple[Told, ...], newest(128)] = ()
     recent: Annotated[tuple[Told, ...], newest(128)] = ()
-    """Forecasts of the last `PEAK_SECONDS`, `due` being when they were made."""
+    """Forecasts of the last while that no later one exceeds, `due` being when they were made."""
     misses: Annotated[tuple[float, ...], newest(MISSES_KEPT)] = ()
 
 
-def learn_rate(memory: Forecast, rate: float, now: float, lead: float) -> Forecast:
-    """`memory` after a window that ended at `now` with `rate`, and with the forecast for `now + lead` noted."""
+def learn_rate(memory: Forecast, rate: float, now: float, lead: float, reach: float = PEAK_SECONDS) -> Forecast:
+    """`memory` after a window that ended at `now` with `rate`, and with the forecast for `now + lead` noted.
+
+    The highest forecast is of the last `reach` seconds.
+    """
     step = now - memory.at
     if memory.windows == 0 or step <= 0 or step > 10 * max(lead, LEVEL_SECONDS):
         # The first window, or one after so long a silence that the trend before it says nothing.
@@ -65,7 +70,7 @@ def learn_rate(memory: Forecast, rate: float, now: float, lead: float) -> Foreca
     )
     waiting = tuple(one for one in memory.told if one.due > now)
     rate = foretell(new, lead)
-    recent = tuple(one for one in memory.recent if now - PEAK_SECONDS < one.due < now)
+    recent = tuple(one for one in memory.recent if now - reach < one.due < now and one.rate > rate)
     return new.model_copy(
         update={
             "told": (*waiting, Told(due=now + lead, rate=rate))[-128:],
@@ -77,6 +82,11 @@ def learn_rate(memory: Forecast, rate: float, now: float, lead: float) -> Foreca
 def highest(memory: Forecast) -> float:
     """The highest rate that was foretold lately."""
     return max((one.rate for one in memory.recent), default=0.0)
+
+
+def is_rising(memory: Forecast) -> bool:
+    """Whether the trend is upwards: what would do for the rate of now will not for long."""
+    return memory.slope * PEAK_SECONDS > RISING * memory.level
 
 
 def foretell(memory: Forecast, lead: float) -> float:

@@ -100,6 +100,11 @@ def cooldown(knob: Knob, lead: float) -> float:
     return max(lead, LEAST_REPLICA_COOLDOWN) if knob is Knob.REPLICAS else IN_PLACE_COOLDOWN
 
 
+def lock_seconds(lead: float) -> float:
+    """Seconds for which replicas do not go back to where they were, but for what cannot wait."""
+    return LOCK_COOLDOWNS * cooldown(Knob.REPLICAS, lead)
+
+
 def last_change(guard: Guard, *knobs: Knob) -> Change | None:
     """The newest change of any of `knobs` (of all, if none is named)."""
     return next((one for one in reversed(guard.changes) if not knobs or one.knob in knobs), None)

@@ -6,7 +6,8 @@ from math import exp
 from typing import Annotated, Final
 
 from llmservice.tuning.burst import Burst, learn_burst
-from llmservice.tuning.forecast import Forecast, learn_rate
+from llmservice.tuning.forecast import PEAK_SECONDS, Forecast, learn_rate
+from llmservice.tuning.guard import lock_seconds
 from llmservice.tuning.lead_time import LeadTime, lead_seconds, learn_starts
 from llmservice.tuning.measured import Measured, Signals
 from llmservice.tuning.memory import Memory, newest
@@ -55,7 +56,8 @@ class Learnt(Memory):
 
     def correction(self, name: str) -> Correction:
         """The correction of a metric; a fresh one where there is none."""
-        return next((one for one in self.corrections if one.metric == name), Correction(metric=name))
+        found = next((one for one in self.corrections if one.metric == name), None)
+        return Correction(metric=name) if found is None else found
 
     def corrected(self, correction: Correction) -> Learnt:
         """With `correction` in the place of the one of its metric."""
@@ -76,7 +78,8 @@ def learn(learnt: Learnt, settings: Settings, signals: Signals, now: float, pods
     update: dict[str, object] = {"lead": learn_starts(learnt.lead, signals.replicas.cold_starts)}
     rate = signals.arrivals.known
     if rate is not None:
-        update["forecast"] = learn_rate(learnt.forecast, rate, now, horizon)
+        reach = max(PEAK_SECONDS, lock_seconds(lead_of(learnt, settings)))
+        update["forecast"] = learn_rate(learnt.forecast, rate, now, horizon, reach)
         update["burst"] = learn_burst(learnt.burst, signals.arrival_counts, rate, window)
     update["input_tokens"] = _mean(learnt.input_tokens, signals.input_tokens, window)
     update["output_tokens"] = _mean(learnt.output_tokens, signals.output_tokens, window)

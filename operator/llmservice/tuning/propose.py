@@ -19,6 +19,9 @@ from llmservice.tuning.tail import LEAST_SHARE, held_share, upper_factor
 
 UP_QUANTILE: Final = 0.95
 """Share of forecasts that the margin must cover."""
+BEYOND: Final = 1.05
+"""Of what replicas hold the objectives for, that must come before one that went just now comes back: as much as any
+setting must gain (`optimise.LEAST_GAIN`)."""
 BARELY_MISS: Final = 1.25
 """Of what forecasts miss by, that must be left where replicas go with nothing else to spare."""
 PANIC: Final = 2.0
@@ -119,12 +122,12 @@ def propose(
 
 @dataclass(frozen=True)
 class _Asked:
-    """Requests/s: as foretold for the horizon, with the margin, and the highest such demand of the last while.
+    """Requests/s: as they come now, as foretold with the margin, and the highest such demand of the last while.
 
     `barely` is that peak with a little more: what one forecast calls for and the next does not would come and go.
     """
 
-    foretold: float
+    now: float
     demand: float
     peak: float
     barely: float
@@ -133,7 +136,7 @@ class _Asked:
 def _asked(learnt: Learnt, horizon: float) -> _Asked:
     foretold, miss = foretell(learnt.forecast, horizon), margin(learnt.forecast, UP_QUANTILE)
     peak = highest(learnt.forecast)
-    return _Asked(foretold, miss * foretold, miss * peak, (1.0 + BARELY_MISS * (miss - 1.0)) * peak)
+    return _Asked(learnt.forecast.level, miss * foretold, miss * peak, (1.0 + BARELY_MISS * (miss - 1.0)) * peak)
 
 
 def share_of(learnt: Learnt, settings: Settings, objectives: tuple[Objective, ...]) -> float:
@@ -174,7 +177,7 @@ def _need(
     up = replicas_for(asked.demand, here.capacity, bounds)
     down = max(up, replicas_for((1.0 + SPARE) * asked.peak, here.capacity, bounds))
     barely = max(up, replicas_for(asked.barely, here.capacity, bounds))
-    sure = replicas_for(asked.foretold, here.capacity, bounds)
+    sure = replicas_for(asked.now / BEYOND, here.capacity, bounds)
     panic = _panic(here, feasible, signals)
     each = min(one.capacity for one in (here, soon) if one.capacity > 0)
     return Need(up, down, barely, sure, max(bounds.min_replicas, math.ceil(panic / each)) if panic else 0)

@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from typing import Final
 
 from llmservice.tuning.decision import Knob
-from llmservice.tuning.guard import LEAST_REPLICA_COOLDOWN, LOCK_COOLDOWNS, Guard, last_change
+from llmservice.tuning.guard import Guard, cooldown, last_change, lock_seconds
 from llmservice.tuning.settings import Bounds
 
 SPARE: Final = 0.08
 """Asked for beyond what is needed when replicas are added: the next addition comes later for it."""
 FEWER: Final = 0.10
 """Share of replicas that must be too many before any goes ..."""
-FEWER_SECONDS: Final = 1800.0
-"""... for so long ..."""
+FEWER_SECONDS: Final = 1200.0
+"""... for so long, or for as long as what went may not come back, whichever is more ..."""
 FAR_FEWER: Final = 0.35
 FAR_FEWER_SECONDS: Final = 600.0
 """... or so many, and more than one, for so much shorter: half of two is one, which the next wave wants back."""
 BARELY_SECONDS: Final = 3600.0
 """Seconds for which `Need.barely` must have been fewer replicas than there are, without any change of them, until they
-go to it and not to `Need.down`: a load that steady needs nothing to spare. Twice `FEWER_SECONDS`, a choice of this
-tuner."""
+go to it and not to `Need.down`: a load that steady needs nothing to spare. Three times `FEWER_SECONDS`, a choice of
+this tuner."""
 CONSOLIDATED: Final = 0.9
 """Most of a replica's capacity in use after one was removed, by the rate of now (dynamo#9294: a fixed threshold without
 this check flaps between one and two under constant load)."""
@@ -45,12 +45,13 @@ class Need:
     """For the rate foretold for when a replica asked for now will have served a window, times what 95 % of forecasts
     miss by: fewer are too few."""
     down: int
-    """For the highest such rate of the last 20 minutes and `SPARE` more; never below `up`. More are too many."""
+    """For the highest such rate of the last while (`learnt.learn`) and `SPARE` more; never below `up`. More are too
+    many."""
     barely: int
     """As `down`, but instead of `SPARE` with the forecasts' margin widened by a quarter: with little to spare where
     forecasts hardly miss. Never below `up`."""
     sure: int = 0
-    """For the foretold rate without any margin: what is needed even if the forecast is no worse than the load."""
+    """For what comes now, less `propose.BEYOND`: what is needed whatever any forecast says."""
     panic: int = 0
     """For this very window's worst part and the queue it left; 0: no panic."""
 
@@ -97,10 +98,9 @@ def decide_replicas(
 
 def _more(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, lead: float, room: int | None) -> Wanted:
     last = last_change(guard, Knob.REPLICAS)
-    cooldown = max(lead, LEAST_REPLICA_COOLDOWN)
-    went = last is not None and last.new < last.old and now < last.at + LOCK_COOLDOWNS * cooldown
+    went = last is not None and last.new < last.old and now < last.at + lock_seconds(lead)
     if went and need.panic <= supply and (need.sure <= supply or guard.more_windows < 2):
-        # To bring back what went just now takes twice the evidence: two windows, and no margin in what they foretell.
+        # To bring back what went just now takes twice the evidence: two windows, and not what may come but what does.
         return Wanted(supply, guard, "more replicas may be needed; some went just now, so it must be sure")
     target = max(need.up + math.floor(SPARE * need.up + 0.5), need.panic)
     share = PANIC_STEP if need.panic > supply else STEP_UP
@@ -136,17 +136,22 @@ def _fewer(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, le
     if veto:
         return Wanted(supply, guard, f"{target} replicas would do, but {veto}")
     last = last_change(guard, Knob.REPLICAS)
-    cooldown = max(lead, LEAST_REPLICA_COOLDOWN)
-    times = [now if long else _since(guard.fewer_since, now) + FEWER_SECONDS]
+    times = [now if long else _since(guard.fewer_since, now) + agreed_seconds(lead)]
     if guard.far_fewer_since is not None:
         times.append(guard.far_fewer_since + FAR_FEWER_SECONDS)
     ready_at = min(times)
     if last is not None:
-        ready_at = max(ready_at, last.at + (LOCK_COOLDOWNS if last.new > last.old else 1) * cooldown)
+        added = last.new > last.old
+        ready_at = max(ready_at, last.at + (lock_seconds(lead) if added else cooldown(Knob.REPLICAS, lead)))
     if now < ready_at:
         return Wanted(supply, guard, f"{target} replicas would do, if that lasts", not_before=ready_at)
     step = max(1, math.floor(STEP_DOWN * supply))
     return Wanted(max(target, supply - step), guard, f"{target} replicas have been enough for long")
+
+
+def agreed_seconds(lead: float) -> float:
+    """For how long too many replicas must have been too many: what went may not come back for as long."""
+    return max(FEWER_SECONDS, lock_seconds(lead))
 
 
 def _since(moment: float | None, now: float) -> float:

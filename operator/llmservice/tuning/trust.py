@@ -43,14 +43,20 @@ def judge(signals: Signals) -> Trust:
     return Trust(speaking, _distrust(signals, len(expected), len(fresh)), _frozen(signals))
 
 
-def steady(signals: Signals) -> bool:
-    """Whether latencies are of these knobs: every replica serves, and no queue is left of what was before, or was."""
-    ready = signals.replicas.ready
-    if not 0 < ready == signals.knobs.replicas:
+def at_ease(signals: Signals) -> bool:
+    """Whether every replica serves, and no queue is left at the window's end."""
+    if not 0 < signals.replicas.ready == signals.knobs.replicas:
         return False
     queue, rate = signals.queue_depth.known_or(0.0), signals.arrivals.known_or(0.0)
-    if queue > max(LEAST_BACKLOG, BACKLOG * rate * signals.window_seconds):
+    return queue <= max(LEAST_BACKLOG, BACKLOG * rate * signals.window_seconds)
+
+
+def steady(signals: Signals) -> bool:
+    """Whether latencies are of these knobs: every replica serves, and no queue is left of what was before, or was."""
+    if not at_ease(signals):
         return False
+    ready = signals.replicas.ready
+    queue, rate = signals.queue_depth.known_or(0.0), signals.arrivals.known_or(0.0)
     latency, running = signals.latency.mean.known, signals.running.known
     if latency is None:
         return True

@@ -10,6 +10,7 @@ from llmservice.tuning.bursts_felt import KEPT_FOR, TWICE_WITHIN, BurstsFelt, fe
 from llmservice.tuning.measured import Measured, Quantiles, Signals, UnderWay
 from llmservice.tuning.metric import Metric
 from llmservice.tuning.settings import Objective
+from llmservice.tuning.trust import steady
 from tests.unit.tuning.windows import Service, knobs, window
 
 pytestmark = pytest.mark.unit
@@ -99,3 +100,11 @@ def test_bursts_are_no_reason_where_the_load_needs_as_many_or_more(rate: float, 
     assert service.knobs.replicas == replicas
     assert "bursts" not in busy.reason
     assert dict(busy.inputs)["keptForBursts"] == 2
+
+
+def test_a_burst_that_was_served_within_its_window_is_felt() -> None:
+    """Its queue is gone at the window's end, and its requests took longer than what is inside explains."""
+    burst = missed()
+    burst = replace(burst, latency=replace(burst.latency, mean=Measured.of(0.5, samples=5000)))
+    assert not steady(burst)
+    assert after(burst, burst).floor_at(1060.0) == 3

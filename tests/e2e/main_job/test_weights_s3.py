@@ -18,7 +18,7 @@ from tests.weights.small_model import UNREAD, small_model
 
 pytestmark = pytest.mark.e2e
 
-FIRST = "first"
+FIRST, NO_SECRET = "first", "no-secret"
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,7 @@ def s3(kube: Kube, new_space: NewSpace, tmp_path_factory: pytest.TempPathFactory
         given = [f"--from-literal={variable}={value}" for variable, value in variables.items()]
         kube("-n", pod.namespace, "create", "secret", "generic", name, *given)
     start(pod, FIRST)
+    start(pod, NO_SECRET, "nowhere")
     for fault in FAULTS:
         source = pod.source(credentialsSecret=fault.secret, **fault.source)
         kube.apply(weights_only(pod.namespace, fault.name, source))
@@ -88,15 +89,14 @@ def test_it_comes_once_by_the_keys_of_a_secret(s3: S3Pod, kube: Kube) -> None:
 
 
 def test_a_secret_that_is_not_there_is_named(s3: S3Pod, kube: Kube) -> None:
-    service = Service(kube, s3.namespace, "no-secret")
-    kube.apply(weights_only(service.namespace, service.name, s3.source(credentialsSecret="nowhere")))
+    service = Service(kube, s3.namespace, NO_SECRET)
     assert "Secret 'nowhere' is not there" in told(service, "SecretMissing")
     service.delete()
 
 
-def start(s3: S3Pod, name: str) -> Service:
-    """A service with the keys of the user that may read the model."""
-    s3.kube.apply(weights_only(s3.namespace, name, s3.source(credentialsSecret="right")))
+def start(s3: S3Pod, name: str, secret: str = "right") -> Service:
+    """A service with the keys of one Secret; `right` has those of the user that may read the model."""
+    s3.kube.apply(weights_only(s3.namespace, name, s3.source(credentialsSecret=secret)))
     return Service(s3.kube, s3.namespace, name)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -39,4 +41,7 @@ def weights_fetch(
     from llmservice.weights.step import Step, run
 
     policy = CachePolicy(size_limit, Verify(verify.value), pod)
-    raise typer.Exit(run(Step(source, cache, target, policy, folders=tuple(folder or ()))))
+    code = run(Step(source, cache, target, policy, folders=tuple(folder or ())))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # threads of the object store's client may still call into an interpreter that ends, and abort it

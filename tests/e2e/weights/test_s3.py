@@ -134,6 +134,7 @@ async def test_google_s_bucket_is_read_by_the_calls_that_both_have(s3: str, tmp_
     assert "gs://absent" in lines[-1]["message"]
 
 
-async def test_an_s3_that_is_away_is_said(tmp_path: Path) -> None:
-    code, lines = await program("http://127.0.0.1:1", tmp_path).run()
-    assert (code, lines[-1]["reason"]) == (6, "NETWORK")
+async def test_an_s3_that_is_away_is_said_each_time(tmp_path: Path) -> None:
+    """One end in four was an abort: a thread of the client came back while the interpreter ended."""
+    ends = await asyncio.gather(*(program("http://127.0.0.1:1", tmp_path / str(at)).run() for at in range(12)))
+    assert [(code, lines[-1]["reason"]) for code, lines in ends] == [(6, "NETWORK")] * len(ends)

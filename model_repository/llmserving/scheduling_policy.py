@@ -10,9 +10,8 @@ def give_way() -> None:
     """Makes this thread, and all that it starts, wait until the running one's slice is over (`SCHED_BATCH`, sched(7)).
 
     An engine that computes on processors has a thread on each, and all of them wait for one that was interrupted in the
-    middle of its part. A gate wakes some thirty times a step, for each token twice, and took the processor each time:
-    without that 16 streams of SmolLM2 on two cores get 12 % more tokens. Where processors are idle, nothing changes.
-    Needs no privilege; a system that refuses or knows no such policy is left as it is.
+    middle of its part. A gate wakes twice for each token, and would take a processor each time. Where processors are
+    idle, nothing changes. Needs no privilege; a system that refuses or knows no such policy is left as it is.
     """
     with contextlib.suppress(OSError, AttributeError):
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))

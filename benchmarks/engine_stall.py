@@ -3,7 +3,8 @@
 Run as `python -m benchmarks.engine_stall`, with `QUICK=1` for one round. Streams decode while prompts of 1,000 tokens
 come, each some steps after the one before has its first token. The engine is in this process, on one thread, and time
 is that of the processor, the engine's own clock too: other work on the machine then stretches no figure except through
-the memory they share. `paced` is the engine as it is, `whole` computes prompts as the token budget lets it, in turn.
+the memory they share. And what the bound costs sixteen requests that come together, of which one is begun before the
+others. `paced` is the engine as it is, `whole` computes prompts as the token budget lets it, in turn.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ PROMPTS = 4
 STEPS_BETWEEN = 12
 """Of decoding alone, from the first token of a prompt until the next prompt: so the median is one without prompts."""
 WARM_STEPS = 8
+TOGETHER = 16
+TOGETHER_ROUNDS = 5
+TOGETHER_TOKENS = 64
+"""Of prompt and answer."""
 ROUNDS = 3
 GOAL = 3.0
 BUDGET = 2_048
@@ -91,6 +96,20 @@ class Watched:
         return milliseconds, any(output.key == awaited for output in outputs)
 
 
+def tokens_per_second_together(engine: TorchEngine, seed: int) -> float:
+    """Output tokens by a second of the processor, of requests of which one is a step ahead of the others."""
+    sampling = SamplingParameters(max_tokens=TOGETHER_TOKENS, temperature=0.0, ignore_eos=True)
+    jobs = [Job(TOGETHER_TOKENS, TOGETHER_TOKENS, seed + at) for at in range(TOGETHER)]
+    started = time.process_time()
+    for key, job in enumerate(jobs):
+        engine.add(Request(key, prompt=job.prompt(), sampling=sampling))
+        if key == 0:
+            engine.step()
+    while engine.has_work():
+        engine.step()
+    return TOGETHER * TOGETHER_TOKENS / (time.process_time() - started)
+
+
 def tell(name: str, streams: int, seen: Seen, figures: Figures) -> float:
     """Adds the figures of one setting; returns its stall."""
     stall = percentile(seen.gaps, 0.99) / percentile(seen.gaps, 0.5)
@@ -136,6 +155,11 @@ def main() -> None:
                 seen[name].add(watched.run(1 if smoke else PROMPTS, 200 if smoke else PROMPT_TOKENS))
         stalls = {name: tell(name, streams, one, figures) for name, one in seen.items()}
         figures.add(f"stall_whole_over_paced_{streams}", stalls["whole"] / stalls["paced"], "times")
+    ratios = []
+    for number in range(1 if smoke else TOGETHER_ROUNDS):
+        rates = {name: tokens_per_second_together(engine, 1_000 * (number + 1)) for name, engine in engines.items()}
+        ratios.append(rates["paced"] / rates["whole"])
+    figures.add(f"together_{TOGETHER}_paced_over_whole", median(ratios), "ratio")
     figures.write()
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from llmservice.tuning.simulator.kinds import TokenKind
 from llmservice.tuning.simulator.replica import FINISH, FIRST, Pace, Replica, Setting, new_state
+from llmservice.tuning.simulator.token_kernel import CONTEXT, TOKENS_DONE, TokenState
 
 pytestmark = pytest.mark.unit
 
@@ -78,3 +79,25 @@ def test_an_advance_in_pieces_is_one_advance() -> None:
     np.testing.assert_allclose(together[:, FINISH], at_once[:, FINISH], atol=0.011)
     assert whole.empty
     assert pieces.empty
+
+
+def test_what_runs_is_all_the_context_there_is() -> None:
+    """What ends takes along all it brought: a little left behind each time made replicas slower by the day."""
+    random = np.random.default_rng(4)
+    times = np.sort(random.random(3000) * 600)
+    requests = np.column_stack((times, random.integers(5, 60, 3000), random.uniform(1, 30, 3000)))
+    one = Replica("one", 0, 0, 0, Setting(0.0, 1, 4), new_state(FLAT, 1), jit=False)
+    for start in np.arange(0.0, 600.0, 0.7):
+        mine = requests[(times >= start) & (times < start + 0.7)]
+        one.advance(start, start + 0.7, mine, Pace(FLAT))
+        state = one.state
+        assert isinstance(state, TokenState)
+        running = state.running[0]
+        left = state.ends[:running] - state.scalars[TOKENS_DONE]
+        of_each = state.sequences[:running, 2] + state.sequences[:running, 3] - left
+        assert state.scalars[CONTEXT] == pytest.approx(of_each.sum(), abs=1e-3)
+
+
+def test_what_has_its_last_token_does_not_wait_for_a_prompt_that_comes_next() -> None:
+    # The prompt that came at 25 begins at 30, when the first request has its third and last token.
+    assert served([(0.0, 10, 3), (0.025, 20, 1)]) == [(10, 30), (50, 50)]

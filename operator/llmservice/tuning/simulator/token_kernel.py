@@ -17,6 +17,8 @@ Ints = NDArray[np.int64]
 
 MOST_STEPS = 32.0
 """Steps taken at once: as long as the context may count as constant."""
+SAME_TOKEN = 1e-6
+"""Of the token clock, below which two values are the same."""
 TOKENS_DONE, CONTEXT, PROMPT_ENDS, PROMPT_BEGAN = 0, 1, 2, 3
 
 
@@ -106,8 +108,11 @@ def advance_tokens(  # noqa: C901 - compiled as one loop
             low = steps[row, column] + y * (steps[row, column + 1] - steps[row, column])
             high = steps[row + 1, column] + y * (steps[row + 1, column + 1] - steps[row + 1, column])
             step = (low + x * (high - low)) / speed
-        if scalars[2] == 0.0 and head < seen and batch < most:
-            # A prompt step begins at the end of the step under way, with all that fit.
+        # A step's end is a whole value of the token clock: only there may sequences join.
+        left = np.ceil(scalars[0] - SAME_TOKEN) - scalars[0] if batch > 0 else 0.0
+        joining = scalars[2] == 0.0 and head < seen and batch < most
+        if joining and left <= SAME_TOKEN:
+            # A prompt step begins, with all that fit.
             tokens, chosen = 0.0, 0
             while head < seen and batch + chosen < most:
                 size = queue[head, 1]
@@ -126,14 +131,6 @@ def advance_tokens(  # noqa: C901 - compiled as one loop
                 chosen += 1
                 head += 1
             if chosen > 0:
-                begin = now
-                if batch > 0:
-                    left = np.ceil(scalars[0]) - scalars[0]
-                    begin += left * step
-                    scalars[0] += left
-                    scalars[1] += left * batch
-                    counts[batch] += left
-                    seconds[batch] += left * step
                 place = 0
                 while place < last_prompt - 1 and prompts[place + 1] < tokens:
                     place += 1
@@ -142,8 +139,8 @@ def advance_tokens(  # noqa: C901 - compiled as one loop
                 length = max(length, 0.3 * prompt_seconds[0]) / speed
                 if batch > 0:
                     length += max(0.0, step - steps[0, 0] / speed)
-                scalars[2] = begin + length
-                scalars[3] = begin
+                scalars[2] = now + length
+                scalars[3] = now
                 running[1] = chosen
         arrival_at = queue[seen, 0] if seen < total else never
         if scalars[2] > 0.0:
@@ -158,7 +155,7 @@ def advance_tokens(  # noqa: C901 - compiled as one loop
                 scalars[1] += batch
                 for index in range(batch, size_now):
                     sequences[index, 1] = now
-                    ends[index] = np.ceil(scalars[0]) + max(0.0, sequences[index, 3] - 1.0)
+                    ends[index] = np.rint(scalars[0]) + max(0.0, sequences[index, 3] - 1.0)
                     scalars[1] += sequences[index, 2] + 1.0
                 running[0] = size_now
                 running[1] = 0
@@ -168,6 +165,8 @@ def advance_tokens(  # noqa: C901 - compiled as one loop
             for index in range(batch):
                 nearest = min(nearest, ends[index])
             ahead = min(max(0.0, nearest - scalars[0]), MOST_STEPS)
+            if joining and left > SAME_TOKEN:
+                ahead = min(ahead, left)
             following = min(now + ahead * step, arrival_at, until)
             taken = (following - now) / step
             scalars[0] += taken
@@ -182,7 +181,7 @@ def advance_tokens(  # noqa: C901 - compiled as one loop
         # Sequences that have their last token leave.
         index = 0
         while index < running[0]:
-            if ends[index] <= scalars[0] + 1e-6:
+            if ends[index] <= scalars[0] + SAME_TOKEN:
                 out[written, 0] = sequences[index, 0]
                 out[written, 1] = sequences[index, 4]
                 out[written, 2] = sequences[index, 1]
@@ -191,7 +190,8 @@ def advance_tokens(  # noqa: C901 - compiled as one loop
                 out[written, 5] = sequences[index, 3]
                 written += 1
                 reserved -= sequences[index, 2] + sequences[index, 3]
-                scalars[1] -= sequences[index, 2] + sequences[index, 3]
+                # With what a prompt's step, which gives whole tokens, gave it beyond its last one.
+                scalars[1] -= sequences[index, 2] + sequences[index, 3] + scalars[0] - ends[index]
                 last = running[0] - 1
                 end = last + running[1]  # prompts under way keep their place behind
                 ends[index] = ends[last]

@@ -22,7 +22,7 @@ from llmservice.tuning.measured import Signals, UnderWay
 from llmservice.tuning.model import candidate_of, model_of
 from llmservice.tuning.performance import Performance
 from llmservice.tuning.propose import Proposal, propose
-from llmservice.tuning.replicas import BARELY_SECONDS, Wanted, consolidates, decide_replicas
+from llmservice.tuning.replicas import BARELY_SECONDS, Veto, Wanted, consolidates, decide_replicas
 from llmservice.tuning.settings import Settings
 from llmservice.tuning.state import State
 from llmservice.tuning.trust import judge, steady
@@ -186,27 +186,26 @@ def _replicas(one: Pass, proposal: Proposal) -> Wanted:
     return wanted
 
 
-def _veto(one: Pass, proposal: Proposal) -> str:
-    """Why no replica may go, whatever the model says; empty: none."""
+def _veto(one: Pass, proposal: Proposal) -> Veto:
     signals = one.signals
     ready = max(1, signals.replicas.ready)
     if signals.replicas.starting or signals.replicas.pending:
-        return "replicas are still starting"
+        return Veto("replicas are still starting")
     if signals.rejections.known_or(0.0) > 0:
-        return "requests are refused"
+        return Veto("requests are refused")
     if signals.kv_usage.known_or(0.0) >= SATURATED_KV:
-        return "the cache of keys and values is nearly full"
+        return Veto("the cache of keys and values is nearly full")
     if signals.waiting.known_or(0.0) >= SATURATED_WAITING * ready:
-        return "sequences wait inside the engines"
+        return Veto("sequences wait inside the engines")
     for objective in proposal.feasible:
         seen = signals.of(objective.metric).mean.known
         if seen is not None and seen > objective.seconds:
-            return f"{objective.words} is missed"
+            return Veto(f"{objective.words} is missed")
     if is_rising(one.state.learnt.forecast):
-        return "more and more requests come"
+        return Veto("more and more requests come", anew=True)
     if one.now < one.state.guard.frozen_until:
-        return "something was undone within the hour"
-    return ""
+        return Veto("something was undone within the hour")
+    return Veto()
 
 
 def _ordered(one: Pass, proposal: Proposal, actions: tuple[Action, ...], reason: str) -> tuple[Decision, State]:

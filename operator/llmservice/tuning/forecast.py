@@ -13,15 +13,16 @@ from llmservice.tuning.memory import Memory, newest
 
 LEVEL_SECONDS: Final = 60.0
 TREND_SECONDS: Final = 450.0
-PEAK_SECONDS: Final = 1200.0
-"""Replicas only go by the highest forecast of so long, or of as long as what went may not come back."""
+PEAK_SECONDS: Final = 900.0
+"""Replicas only go by the highest forecast of so long, or of as long as must agree that fewer would do, if longer."""
 MISSES_KEPT: Final = 720
 LEAST_MISSES: Final = 30
 """Fewer say nothing of a quantile; until then `FIRST_MARGIN` stands in."""
 FIRST_MARGIN: Final = 1.1
 MOST_MARGIN: Final = 2.0
-RISING: Final = 0.02
-"""Growth by trend over `PEAK_SECONDS`, relative, from which on a load rises: less is how a steady one is neared."""
+RISING: Final = 0.075
+"""Growth by trend over `PEAK_SECONDS`, relative, from which on a load rises: less is how a steady one is neared, or
+held by what is to spare (`replicas.SPARE`)."""
 STEEPEST: Final = 1.0
 """Most growth by trend over the lead time, relative: a trend of a few windows is no reason to double."""
 

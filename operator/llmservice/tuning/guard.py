@@ -17,6 +17,9 @@ DELAY_CHANGES_A_DAY: Final = 2
 """Each is a reload of the gate, and reloads are what goes wrong in the field (server#8117, #5757)."""
 LOCK_COOLDOWNS: Final = 4
 """A knob does not go back to where it was for so many cooldowns."""
+AGREED_COOLDOWNS: Final = 2.5
+"""Fewer replicas must have been enough for so many. A choice of this tuner: a longer wait costs hours, a shorter one
+lets go what is wanted back while it may not come (the ablation of `make bench-tritune` plays without any)."""
 FREEZE: Final = HOUR
 """Nothing is tried for so long after something was undone."""
 BAN: Final = DAY
@@ -103,6 +106,11 @@ def cooldown(knob: Knob, lead: float) -> float:
 def lock_seconds(lead: float) -> float:
     """Seconds for which replicas do not go back to where they were, but for what cannot wait."""
     return LOCK_COOLDOWNS * cooldown(Knob.REPLICAS, lead)
+
+
+def agreed_seconds(lead: float) -> float:
+    """Seconds for which fewer replicas must have been enough, by the highest forecast of as long, before any goes."""
+    return AGREED_COOLDOWNS * cooldown(Knob.REPLICAS, lead)
 
 
 def last_change(guard: Guard, *knobs: Knob) -> Change | None:

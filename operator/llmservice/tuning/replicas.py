@@ -7,22 +7,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from llmservice.tuning.decision import Knob
-from llmservice.tuning.guard import Guard, cooldown, last_change, lock_seconds
+from llmservice.tuning.guard import Guard, agreed_seconds, cooldown, last_change, lock_seconds
 from llmservice.tuning.settings import Bounds
 
 SPARE: Final = 0.08
 """Asked for beyond what is needed when replicas are added: the next addition comes later for it."""
 FEWER: Final = 0.10
-"""Share of replicas that must be too many before any goes ..."""
-FEWER_SECONDS: Final = 1200.0
-"""... for so long, or for as long as what went may not come back, whichever is more ..."""
+"""Share of replicas that must be too many for `guard.agreed_seconds`, without a rise of load, before any goes ..."""
 FAR_FEWER: Final = 0.35
 FAR_FEWER_SECONDS: Final = 600.0
-"""... or so many, and more than one, for so much shorter: half of two is one, which the next wave wants back."""
+"""... or so many for so long, where that is less, and more than one: half of two is one, which the next wave wants."""
 BARELY_SECONDS: Final = 3600.0
 """Seconds for which `Need.barely` must have been fewer replicas than there are, without any change of them, until they
-go to it and not to `Need.down`: a load that steady needs nothing to spare. Three times `FEWER_SECONDS`, a choice of
-this tuner."""
+go to it and not to `Need.down`: a load that steady needs nothing to spare. A choice of this tuner."""
 CONSOLIDATED: Final = 0.9
 """Most of a replica's capacity in use after one was removed, by the rate of now (dynamo#9294: a fixed threshold without
 this check flaps between one and two under constant load)."""
@@ -67,6 +64,15 @@ class Need:
 
 
 @dataclass(frozen=True)
+class Veto:
+    """Why no replica may go, whatever the model says; no words: nothing is against it."""
+
+    words: str = ""
+    anew: bool = False
+    """Whether it takes back what agreed so far that fewer would do."""
+
+
+@dataclass(frozen=True)
 class Wanted:
     """The replicas to have, the guard's memory, why, and when fewer might do (None: not foreseen)."""
 
@@ -78,9 +84,9 @@ class Wanted:
 
 
 def decide_replicas(
-    guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, lead: float, veto: str, room: int | None
+    guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, lead: float, veto: Veto, room: int | None
 ) -> Wanted:
-    """`supply` counts replicas on their way. `veto` says why none may go; `room` is how many more have a place."""
+    """`supply` counts replicas on their way. `room` is how many more have a place."""
     target = max(need.up, need.panic)
     if target > supply:
         guard = guard.model_copy(
@@ -115,7 +121,7 @@ def _more(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, lea
     return Wanted(allowed, guard, f"{max(need.up, need.panic)} replicas are needed {word}", capped=allowed < need.up)
 
 
-def _fewer(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, lead: float, veto: str) -> Wanted:
+def _fewer(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, lead: float, veto: Veto) -> Wanted:
     barely = max(need.barely, bounds.min_replicas, 1)
     since = _since(guard.barely_since, now) if barely < supply else None
     guard = guard.model_copy(update={"barely_since": since})
@@ -133,8 +139,10 @@ def _fewer(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, le
     )
     if not enough or target >= supply:
         return Wanted(supply, guard, f"{need.up} of {supply} replicas are needed")
-    if veto:
-        return Wanted(supply, guard, f"{target} replicas would do, but {veto}")
+    if veto.words:
+        if veto.anew:
+            guard = guard.model_copy(update={"fewer_since": None, "far_fewer_since": None})
+        return Wanted(supply, guard, f"{target} replicas would do, but {veto.words}")
     last = last_change(guard, Knob.REPLICAS)
     times = [now if long else _since(guard.fewer_since, now) + agreed_seconds(lead)]
     if guard.far_fewer_since is not None:
@@ -147,11 +155,6 @@ def _fewer(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, le
         return Wanted(supply, guard, f"{target} replicas would do, if that lasts", not_before=ready_at)
     step = max(1, math.floor(STEP_DOWN * supply))
     return Wanted(max(target, supply - step), guard, f"{target} replicas have been enough for long")
-
-
-def agreed_seconds(lead: float) -> float:
-    """For how long too many replicas must have been too many: what went may not come back for as long."""
-    return max(FEWER_SECONDS, lock_seconds(lead))
 
 
 def _since(moment: float | None, now: float) -> float:

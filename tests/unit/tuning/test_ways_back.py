@@ -6,9 +6,9 @@ import pytest
 
 from llmservice.tuning.decision import Action, Knob
 from llmservice.tuning.forecast import PEAK_SECONDS, Forecast, highest, is_rising, learn_rate
-from llmservice.tuning.guard import lock_seconds, recorded
-from llmservice.tuning.replicas import FEWER_SECONDS, agreed_seconds
-from llmservice.tuning.settings import Costs
+from llmservice.tuning.guard import Guard, agreed_seconds, recorded
+from llmservice.tuning.replicas import FAR_FEWER_SECONDS, Need, Veto, decide_replicas
+from llmservice.tuning.settings import Bounds, Costs
 from tests.unit.tuning.windows import WINDOW, Service, frame, knobs
 
 pytestmark = pytest.mark.unit
@@ -39,9 +39,26 @@ def test_a_load_rises_until_it_falls() -> None:
     assert not is_rising(learnt([100.0] * 30)), "a steady load lets go of what it does not need"
 
 
-@pytest.mark.parametrize(("lead", "seconds"), [(60.0, FEWER_SECONDS), (180.0, FEWER_SECONDS), (600.0, 2400.0)])
-def test_what_may_not_come_back_for_long_goes_only_after_as_long(lead: float, seconds: float) -> None:
-    assert agreed_seconds(lead) == seconds >= lock_seconds(lead)
+@pytest.mark.parametrize(
+    ("veto", "goes"),
+    [
+        (Veto("more and more requests come", anew=True), False),
+        (Veto("replicas are still starting"), True),
+        (Veto(), True),
+    ],
+)
+@pytest.mark.parametrize(
+    ("lead", "enough", "wait"), [(180.0, 5, agreed_seconds(180.0)), (600.0, 2, FAR_FEWER_SECONDS)], ids=["few", "far"]
+)
+def test_a_rise_takes_back_what_agreed_so_far(veto: Veto, lead: float, enough: int, wait: float, *, goes: bool) -> None:
+    """Of six, `enough` would do for as long as must agree; in the middle of that there was `veto` for one window."""
+    guard, middle = Guard(), round(wait / WINDOW / 2)
+    for place in range(round(wait / WINDOW) + 1):
+        against = veto if place == middle else Veto()
+        need = Need(enough, enough, enough)
+        wanted = decide_replicas(guard, need, 6, Bounds(max_replicas=8), WINDOW * place, lead, against, None)
+        guard = wanted.guard
+    assert (wanted.replicas < 6) is goes
 
 
 def test_no_replica_goes_while_more_and_more_requests_come() -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from math import inf
 
 from benchmarks.tritune.cell import Numbers
 from benchmarks.tritune.oracles import LeadTimeOracle
@@ -121,13 +122,19 @@ def play(
 
 
 def reversals(path: Sequence[tuple[float, float]], within: float) -> int:
-    """How often a knob came back to where it had been, having left it less than `within` seconds before."""
-    moves = [path[0]] if path else []
-    for point in path[1:]:
-        if point[1] != moves[-1][1]:
-            moves.append(point)
-    pairs = zip(moves, moves[1:], moves[2:], strict=False)
-    return sum(1 for first, left, back in pairs if back[1] == first[1] and back[0] - left[0] < within)
+    """How often a knob came back to where it had been, having left it less than `within` seconds before.
+
+    Whatever it was in between: 8, 6, 5, 8 is a way back as 8, 6, 8 is.
+    """
+    left: dict[float, float] = {}
+    found, value = 0, path[0][1] if path else 0.0
+    for moment, new in path:
+        if new == value:
+            continue
+        left[value] = moment
+        found += moment - left.get(new, -inf) < within
+        value = new
+    return found
 
 
 def _note(plant: Plant, before: list[Tally]) -> None:

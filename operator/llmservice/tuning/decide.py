@@ -13,8 +13,8 @@ from typing import Final
 from llmservice.api.operations import TuningMode
 from llmservice.tuning import account, blind, bursts_felt, verify
 from llmservice.tuning.decision import Action, Decision, Knob, Outcome, sentence
-from llmservice.tuning.forecast import is_rising
-from llmservice.tuning.guard import free_at, repaired
+from llmservice.tuning.forecast import doubt
+from llmservice.tuning.guard import agreed_seconds, free_at, repaired
 from llmservice.tuning.interruption import interrupted
 from llmservice.tuning.knob_moves import Step, in_place_first, next_step, ordered
 from llmservice.tuning.learnt import lead_of, learn
@@ -22,7 +22,7 @@ from llmservice.tuning.measured import Signals, UnderWay
 from llmservice.tuning.model import candidate_of, model_of
 from llmservice.tuning.performance import Performance
 from llmservice.tuning.propose import Proposal, propose
-from llmservice.tuning.replicas import BARELY_SECONDS, Veto, Wanted, consolidates, decide_replicas
+from llmservice.tuning.replicas import BARELY_SECONDS, Pace, Wanted, consolidates, decide_replicas
 from llmservice.tuning.settings import Settings
 from llmservice.tuning.state import State
 from llmservice.tuning.trust import judge, steady
@@ -177,7 +177,8 @@ def _replicas(one: Pass, proposal: Proposal) -> Wanted:
     each = max(1, one.settings.limits.accelerators_per_replica)
     room = None if free is None else max(0, int(free) // each - len(signals.replicas.pending))
     bounds = replace(bounds, min_replicas=max(1, bounds.min_replicas))
-    wanted = decide_replicas(one.state.guard, proposal.need, supply, bounds, one.now, one.lead, veto, room)
+    pace = Pace(one.lead, agreed_seconds(one.lead, doubt(one.state.learnt.forecast)))
+    wanted = decide_replicas(one.state.guard, proposal.need, supply, bounds, one.now, pace, veto, room)
     since = one.state.guard.barely_since
     long = since is not None and one.now >= since + BARELY_SECONDS
     capacity = proposal.here.capacity
@@ -186,26 +187,25 @@ def _replicas(one: Pass, proposal: Proposal) -> Wanted:
     return wanted
 
 
-def _veto(one: Pass, proposal: Proposal) -> Veto:
+def _veto(one: Pass, proposal: Proposal) -> str:
+    """Why no replica may go, whatever the model says; empty: none."""
     signals = one.signals
     ready = max(1, signals.replicas.ready)
     if signals.replicas.starting or signals.replicas.pending:
-        return Veto("replicas are still starting")
+        return "replicas are still starting"
     if signals.rejections.known_or(0.0) > 0:
-        return Veto("requests are refused")
+        return "requests are refused"
     if signals.kv_usage.known_or(0.0) >= SATURATED_KV:
-        return Veto("the cache of keys and values is nearly full")
+        return "the cache of keys and values is nearly full"
     if signals.waiting.known_or(0.0) >= SATURATED_WAITING * ready:
-        return Veto("sequences wait inside the engines")
+        return "sequences wait inside the engines"
     for objective in proposal.feasible:
         seen = signals.of(objective.metric).mean.known
         if seen is not None and seen > objective.seconds:
-            return Veto(f"{objective.words} is missed")
-    if is_rising(one.state.learnt.forecast):
-        return Veto("more and more requests come", anew=True)
+            return f"{objective.words} is missed"
     if one.now < one.state.guard.frozen_until:
-        return Veto("something was undone within the hour")
-    return Veto()
+        return "something was undone within the hour"
+    return ""
 
 
 def _ordered(one: Pass, proposal: Proposal, actions: tuple[Action, ...], reason: str) -> tuple[Decision, State]:

@@ -16,15 +16,14 @@ TREND_SECONDS: Final = 450.0
 PEAK_SECONDS: Final = 900.0
 """Replicas only go by the highest forecast of so long, or of as long as must agree that fewer would do, if longer."""
 MISSES_KEPT: Final = 720
+UP_QUANTILE: Final = 0.95
+"""Share of forecasts that the margin must cover."""
 LEAST_MISSES: Final = 30
 """Fewer say nothing of a quantile; until then `FIRST_MARGIN` stands in."""
 FIRST_MARGIN: Final = 1.1
 MOST_MARGIN: Final = 2.0
-RISING: Final = 0.075
-"""Growth by trend over `PEAK_SECONDS`, relative, from which on a load rises: less is how a steady one is neared, or
-held by what is to spare (`replicas.SPARE`)."""
 STEEPEST: Final = 1.0
-"""Most growth by trend over the lead time, relative: a trend of a few windows is no reason to double."""
+"""Most growth by trend over any time, relative: a trend of a few windows is no reason to double."""
 
 
 class Told(Memory):
@@ -85,11 +84,6 @@ def highest(memory: Forecast) -> float:
     return max((one.rate for one in memory.recent), default=0.0)
 
 
-def is_rising(memory: Forecast) -> bool:
-    """Whether the trend is upwards: what would do for the rate of now will not for long."""
-    return memory.slope * PEAK_SECONDS > RISING * memory.level
-
-
 def foretell(memory: Forecast, lead: float) -> float:
     """The rate in `lead` seconds: never less than the level, since a fall that does not come costs objectives."""
     grown = memory.level + memory.slope * lead
@@ -101,9 +95,16 @@ def is_learnt(memory: Forecast) -> bool:
     return len(memory.misses) >= LEAST_MISSES
 
 
-def margin(memory: Forecast, quantile: float) -> float:
+def margin(memory: Forecast, quantile: float = UP_QUANTILE) -> float:
     """By what factor a forecast must be raised to hold in the share `quantile` of cases; at least 1."""
-    if not is_learnt(memory):
-        return FIRST_MARGIN
+    return _miss(memory, quantile) if is_learnt(memory) else FIRST_MARGIN
+
+
+def doubt(memory: Forecast) -> float:
+    """The margin where it is learnt, else the widest: what nobody knows yet is no reason for fewer replicas."""
+    return _miss(memory, UP_QUANTILE) if is_learnt(memory) else MOST_MARGIN
+
+
+def _miss(memory: Forecast, quantile: float) -> float:
     ordered = sorted(memory.misses)
     return min(MOST_MARGIN, max(1.0, ordered[min(len(ordered) - 1, int(quantile * (len(ordered) + 1)))]))

@@ -17,9 +17,12 @@ DELAY_CHANGES_A_DAY: Final = 2
 """Each is a reload of the gate, and reloads are what goes wrong in the field (server#8117, #5757)."""
 LOCK_COOLDOWNS: Final = 4
 """A knob does not go back to where it was for so many cooldowns."""
-AGREED_COOLDOWNS: Final = 2.5
-"""Fewer replicas must have been enough for so many. A choice of this tuner: a longer wait costs hours, a shorter one
-lets go what is wanted back while it may not come (the ablation of `make bench-tritune` plays without any)."""
+LEAST_AGREED: Final = 2.5
+MOST_AGREED: Final = 6.0
+AGREED_BY_MISS: Final = 25.0
+"""Fewer replicas must have been enough for as many cooldowns as this times what forecasts miss by, within those limits.
+Choices of this tuner: a load that is foreseen within a tenth gives up what it does not need after two cold starts, one
+that surprises keeps it for six, since what goes then may be wanted back while it may not come."""
 FREEZE: Final = HOUR
 """Nothing is tried for so long after something was undone."""
 BAN: Final = DAY
@@ -56,6 +59,8 @@ class Guard(Memory):
     """Likewise, by far."""
     barely_since: float | None = None
     """Since when fewer would have been just enough, with nothing to spare."""
+    considered_at: float | None = None
+    """When the count of replicas was last considered: nobody knows what would have been enough in a longer pause."""
     more_windows: int = 0
     """Windows in a row in which more replicas were needed."""
     zero_windows: int = 0
@@ -91,6 +96,7 @@ def repaired(guard: Guard, now: float) -> Guard:
             "fewer_since": None if guard.fewer_since is None else min(guard.fewer_since, now),
             "far_fewer_since": None if guard.far_fewer_since is None else min(guard.far_fewer_since, now),
             "barely_since": None if guard.barely_since is None else min(guard.barely_since, now),
+            "considered_at": None if guard.considered_at is None else min(guard.considered_at, now),
             "untrusted_since": None if guard.untrusted_since is None else min(guard.untrusted_since, now),
         }
     )
@@ -108,9 +114,10 @@ def lock_seconds(lead: float) -> float:
     return LOCK_COOLDOWNS * cooldown(Knob.REPLICAS, lead)
 
 
-def agreed_seconds(lead: float) -> float:
-    """Seconds for which fewer replicas must have been enough, by the highest forecast of as long, before any goes."""
-    return AGREED_COOLDOWNS * cooldown(Knob.REPLICAS, lead)
+def agreed_seconds(lead: float, miss: float) -> float:
+    """Seconds for which fewer replicas must have been enough before any goes. `miss`: the factor forecasts miss by."""
+    cooldowns = min(MOST_AGREED, max(LEAST_AGREED, AGREED_BY_MISS * (miss - 1.0)))
+    return cooldowns * cooldown(Knob.REPLICAS, lead)
 
 
 def last_change(guard: Guard, *knobs: Knob) -> Change | None:

@@ -6,7 +6,7 @@ from math import exp
 from typing import Annotated, Final
 
 from llmservice.tuning.burst import Burst, learn_burst
-from llmservice.tuning.forecast import PEAK_SECONDS, Forecast, learn_rate
+from llmservice.tuning.forecast import PEAK_SECONDS, Forecast, doubt, learn_rate
 from llmservice.tuning.guard import agreed_seconds
 from llmservice.tuning.lead_time import LeadTime, lead_seconds, learn_starts
 from llmservice.tuning.measured import Measured, Signals
@@ -78,7 +78,7 @@ def learn(learnt: Learnt, settings: Settings, signals: Signals, now: float, pods
     update: dict[str, object] = {"lead": learn_starts(learnt.lead, signals.replicas.cold_starts)}
     rate = signals.arrivals.known
     if rate is not None:
-        reach = max(PEAK_SECONDS, agreed_seconds(lead_of(learnt, settings)))
+        reach = max(PEAK_SECONDS, agreed_seconds(lead_of(learnt, settings), doubt(learnt.forecast)))
         update["forecast"] = learn_rate(learnt.forecast, rate, now, horizon, reach)
         update["burst"] = learn_burst(learnt.burst, signals.arrival_counts, rate, window)
     update["input_tokens"] = _mean(learnt.input_tokens, signals.input_tokens, window)

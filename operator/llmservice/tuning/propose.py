@@ -8,8 +8,8 @@ from typing import Final
 
 from llmservice.tuning.decision import Infeasible, Prediction, Resource
 from llmservice.tuning.forecast import foretell, highest, margin
-from llmservice.tuning.guard import Guard, is_banned
-from llmservice.tuning.learnt import Learnt
+from llmservice.tuning.guard import Guard, is_banned, lock_seconds
+from llmservice.tuning.learnt import Learnt, lead_of
 from llmservice.tuning.measured import Signals
 from llmservice.tuning.optimise import Option, choose, options, replicas_for, without_infeasible
 from llmservice.tuning.performance import Candidate, Performance
@@ -17,8 +17,6 @@ from llmservice.tuning.replicas import SPARE, Need
 from llmservice.tuning.settings import Objective, Settings
 from llmservice.tuning.tail import LEAST_SHARE, held_share, upper_factor
 
-UP_QUANTILE: Final = 0.95
-"""Share of forecasts that the margin must cover."""
 BEYOND: Final = 1.05
 """Of what replicas hold the objectives for, that must come before one that went just now comes back: as much as any
 setting must gain (`optimise.LEAST_GAIN`)."""
@@ -86,7 +84,7 @@ def propose(
 ) -> Proposal:
     """The proposal after a window. `horizon` is seconds until what is asked for now will have served a window."""
     rate = signals.arrivals.known_or(learnt.forecast.level)
-    asked = _asked(learnt, horizon)
+    asked = _asked(learnt, horizon, lock_seconds(lead_of(learnt, settings)))
     demand = asked.demand
     feasible, cannot = without_infeasible(performance, settings.objectives)
     share = share_of(learnt, settings, feasible)
@@ -125,18 +123,26 @@ class _Asked:
     """Requests/s: as they come now, as foretold with the margin, and the highest such demand of the last while.
 
     `barely` is that peak with a little more: what one forecast calls for and the next does not would come and go.
+    `grown` is the demand foretold for when what went now could be back.
     """
 
     now: float
     demand: float
     peak: float
     barely: float
+    grown: float
 
 
-def _asked(learnt: Learnt, horizon: float) -> _Asked:
-    foretold, miss = foretell(learnt.forecast, horizon), margin(learnt.forecast, UP_QUANTILE)
+def _asked(learnt: Learnt, horizon: float, locked: float) -> _Asked:
+    foretold, miss = foretell(learnt.forecast, horizon), margin(learnt.forecast)
     peak = highest(learnt.forecast)
-    return _Asked(learnt.forecast.level, miss * foretold, miss * peak, (1.0 + BARELY_MISS * (miss - 1.0)) * peak)
+    return _Asked(
+        now=learnt.forecast.level,
+        demand=miss * foretold,
+        peak=miss * peak,
+        barely=(1.0 + BARELY_MISS * (miss - 1.0)) * peak,
+        grown=miss * foretell(learnt.forecast, horizon + locked),
+    )
 
 
 def share_of(learnt: Learnt, settings: Settings, objectives: tuple[Objective, ...]) -> float:
@@ -180,7 +186,8 @@ def _need(
     sure = replicas_for(asked.now / BEYOND, here.capacity, bounds)
     panic = _panic(here, feasible, signals)
     each = min(one.capacity for one in (here, soon) if one.capacity > 0)
-    return Need(up, down, barely, sure, max(bounds.min_replicas, math.ceil(panic / each)) if panic else 0)
+    grown = replicas_for((1.0 + SPARE) * asked.grown, here.capacity, bounds)
+    return Need(up, down, barely, sure, grown, max(bounds.min_replicas, math.ceil(panic / each)) if panic else 0)
 
 
 def _panic(here: Option, feasible: tuple[Objective, ...], signals: Signals) -> float:

@@ -7,16 +7,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from llmservice.tuning.decision import Knob
-from llmservice.tuning.guard import Guard, agreed_seconds, cooldown, last_change, lock_seconds
+from llmservice.tuning.guard import Guard, cooldown, last_change, lock_seconds
 from llmservice.tuning.settings import Bounds
 
-SPARE: Final = 0.08
+SPARE: Final = 0.06
 """Asked for beyond what is needed when replicas are added: the next addition comes later for it."""
 FEWER: Final = 0.10
-"""Share of replicas that must be too many for `guard.agreed_seconds`, without a rise of load, before any goes ..."""
+"""Share of replicas that must be too many for `guard.agreed_seconds`, and never outgrown, before any goes ..."""
 FAR_FEWER: Final = 0.35
 FAR_FEWER_SECONDS: Final = 600.0
 """... or so many for so long, where that is less, and more than one: half of two is one, which the next wave wants."""
+PAUSE_SECONDS: Final = 300.0
+"""Without any window that counts replicas (a rollout, another owner, mode `Off`, no trusted figure), after which every
+wait for fewer begins anew: two and a half of the longest windows there are."""
 BARELY_SECONDS: Final = 3600.0
 """Seconds for which `Need.barely` must have been fewer replicas than there are, without any change of them, until they
 go to it and not to `Need.down`: a load that steady needs nothing to spare. A choice of this tuner."""
@@ -49,6 +52,9 @@ class Need:
     forecasts hardly miss. Never below `up`."""
     sure: int = 0
     """For what comes now, less `propose.BEYOND`: what is needed whatever any forecast says."""
+    grown: int = 0
+    """As `down` for what the trend leads to in the time in which what went may not come back (`guard.lock_seconds`) and
+    a cold start more. No replica goes that this will want."""
     panic: int = 0
     """For this very window's worst part and the queue it left; 0: no panic."""
 
@@ -59,17 +65,17 @@ class Need:
             down=max(floor, self.down),
             barely=max(floor, self.barely),
             sure=max(floor, self.sure),
+            grown=max(floor, self.grown),
             panic=self.panic,
         )
 
 
 @dataclass(frozen=True)
-class Veto:
-    """Why no replica may go, whatever the model says; no words: nothing is against it."""
+class Pace:
+    """Seconds: the cold start, and for how long fewer replicas must have been enough (`guard.agreed_seconds`)."""
 
-    words: str = ""
-    anew: bool = False
-    """Whether it takes back what agreed so far that fewer would do."""
+    lead: float
+    agreed: float
 
 
 @dataclass(frozen=True)
@@ -84,22 +90,17 @@ class Wanted:
 
 
 def decide_replicas(
-    guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, lead: float, veto: Veto, room: int | None
+    guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, pace: Pace, veto: str, room: int | None
 ) -> Wanted:
-    """`supply` counts replicas on their way. `room` is how many more have a place."""
-    target = max(need.up, need.panic)
-    if target > supply:
-        guard = guard.model_copy(
-            update={
-                "fewer_since": None,
-                "far_fewer_since": None,
-                "barely_since": None,
-                "more_windows": guard.more_windows + 1,
-            }
-        )
-        return _more(guard, need, supply, bounds, now, lead, room)
-    guard = guard.model_copy(update={"more_windows": 0})
-    return _fewer(guard, need, supply, bounds, now, lead, veto)
+    """`supply` counts replicas on their way. `veto` says why none may go; `room` is how many more have a place."""
+    paused = guard.considered_at is not None and now > guard.considered_at + PAUSE_SECONDS
+    more = max(need.up, need.panic) > supply
+    if more or paused:
+        guard = guard.model_copy(update={"fewer_since": None, "far_fewer_since": None, "barely_since": None})
+    guard = guard.model_copy(update={"considered_at": now, "more_windows": guard.more_windows + 1 if more else 0})
+    if more:
+        return _more(guard, need, supply, bounds, now, pace.lead, room)
+    return _fewer(guard, need, supply, bounds, now, pace, veto)
 
 
 def _more(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, lead: float, room: int | None) -> Wanted:
@@ -121,7 +122,7 @@ def _more(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, lea
     return Wanted(allowed, guard, f"{max(need.up, need.panic)} replicas are needed {word}", capped=allowed < need.up)
 
 
-def _fewer(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, lead: float, veto: Veto) -> Wanted:
+def _fewer(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, pace: Pace, veto: str) -> Wanted:
     barely = max(need.barely, bounds.min_replicas, 1)
     since = _since(guard.barely_since, now) if barely < supply else None
     guard = guard.model_copy(update={"barely_since": since})
@@ -139,22 +140,28 @@ def _fewer(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, le
     )
     if not enough or target >= supply:
         return Wanted(supply, guard, f"{need.up} of {supply} replicas are needed")
-    if veto.words:
-        if veto.anew:
-            guard = guard.model_copy(update={"fewer_since": None, "far_fewer_since": None})
-        return Wanted(supply, guard, f"{target} replicas would do, but {veto.words}")
+    left = max(target, supply - max(1, math.floor(STEP_DOWN * supply)))
+    if is_outgrown(need, left):
+        guard = guard.model_copy(update={"fewer_since": None, "far_fewer_since": None})
+        return Wanted(supply, guard, f"{target} replicas would do, but more and more requests come")
+    if veto:
+        return Wanted(supply, guard, f"{target} replicas would do, but {veto}")
     last = last_change(guard, Knob.REPLICAS)
-    times = [now if long else _since(guard.fewer_since, now) + agreed_seconds(lead)]
+    times = [now if long else _since(guard.fewer_since, now) + pace.agreed]
     if guard.far_fewer_since is not None:
         times.append(guard.far_fewer_since + FAR_FEWER_SECONDS)
     ready_at = min(times)
     if last is not None:
         added = last.new > last.old
-        ready_at = max(ready_at, last.at + (lock_seconds(lead) if added else cooldown(Knob.REPLICAS, lead)))
+        ready_at = max(ready_at, last.at + (lock_seconds(pace.lead) if added else cooldown(Knob.REPLICAS, pace.lead)))
     if now < ready_at:
         return Wanted(supply, guard, f"{target} replicas would do, if that lasts", not_before=ready_at)
-    step = max(1, math.floor(STEP_DOWN * supply))
-    return Wanted(max(target, supply - step), guard, f"{target} replicas have been enough for long")
+    return Wanted(left, guard, f"{target} replicas have been enough for long")
+
+
+def is_outgrown(need: Need, left: int) -> bool:
+    """Whether the load grows so fast that `left` replicas will be too few while what went may not come back."""
+    return need.grown > left
 
 
 def _since(moment: float | None, now: float) -> float:

@@ -63,6 +63,10 @@ def test_reversals() -> None:
     assert reversals([(0, 2), (100, 3), (900, 2)], 720) == 0
     assert reversals([(0, 2), (100, 3), (200, 4), (300, 3)], 720) == 1
     assert reversals([(0, 2), (100, 3), (150, 3), (200, 4)], 720) == 0
+    assert reversals([(0, 8), (100, 6), (400, 5), (700, 8)], 720) == 1, "by whatever way"
+    assert reversals([(0, 8), (100, 6), (400, 5), (900, 8)], 720) == 0, "left 800 s before"
+    assert reversals([(0, 8), (100, 6), (900, 8), (1000, 6), (1100, 8)], 720) == 2
+    assert reversals([], 720) == 0
 
 
 def test_needs_are_of_the_requests_that_came() -> None:

@@ -7,7 +7,7 @@ import pytest
 from llmservice.tuning.decision import Action, Knob
 from llmservice.tuning.forecast import LEAST_MISSES
 from llmservice.tuning.guard import Guard, recorded
-from llmservice.tuning.replicas import BARELY_SECONDS, Need, Veto, consolidates, decide_replicas
+from llmservice.tuning.replicas import BARELY_SECONDS, Need, Pace, consolidates, decide_replicas
 from llmservice.tuning.settings import Bounds
 from llmservice.tuning.tail import LEAST_RESIDUALS, LEAST_SHARE, Correction, held_share
 from tests.unit.tuning.windows import Service, frame, knobs
@@ -15,6 +15,7 @@ from tests.unit.tuning.windows import Service, frame, knobs
 pytestmark = pytest.mark.unit
 
 FEW = Bounds(max_replicas=8)
+PACE = Pace(lead=180.0, agreed=1080.0)
 BARELY_ENOUGH = Need(up=1, down=2, barely=1, sure=1)
 
 
@@ -53,7 +54,7 @@ def test_that_fewer_would_barely_do_is_known_until_replicas_change() -> None:
     """What refuses to let one go for a window must not begin the hour again."""
     guard, hour = Guard(), int(BARELY_SECONDS / 30.0)
     for window in range(hour + 5):
-        wanted = decide_replicas(guard, BARELY_ENOUGH, 2, FEW, 1000.0 + 30.0 * window, 180.0, Veto(), None)
+        wanted = decide_replicas(guard, BARELY_ENOUGH, 2, FEW, 1000.0 + 30.0 * window, PACE, "", None)
         guard = wanted.guard
         assert wanted.replicas == (2 if window < hour else 1)
     gone = recorded(guard, (Action(Knob.REPLICAS, 2, 1, ""),), 5000.0)
@@ -66,12 +67,12 @@ def test_what_went_just_now_comes_back_only_where_the_forecast_alone_calls_for_i
     """With the margin in it, every third way back of a week was one that nothing had called for."""
     guard = recorded(Guard(), (Action(Knob.REPLICAS, 4, 3, ""),), 1000.0)
     for window in range(8):
-        wanted = decide_replicas(guard, Need(4, 4, 4, sure=3), 3, FEW, 1060.0 + 30.0 * window, 180.0, Veto(), None)
+        wanted = decide_replicas(guard, Need(4, 4, 4, sure=3), 3, FEW, 1060.0 + 30.0 * window, PACE, "", None)
         guard = wanted.guard
         assert (wanted.replicas, "sure" in wanted.reason) == (3, True)
-    assert decide_replicas(guard, Need(4, 4, 4, sure=4), 3, FEW, 1400.0, 180.0, Veto(), None).replicas == 4
-    assert decide_replicas(guard, Need(3, 3, 3, sure=3, panic=4), 3, FEW, 1400.0, 180.0, Veto(), None).replicas == 4
-    late = decide_replicas(guard, Need(4, 4, 4, sure=3), 3, FEW, 1000.0 + 4 * 180.0, 180.0, Veto(), None)
+    assert decide_replicas(guard, Need(4, 4, 4, sure=4), 3, FEW, 1400.0, PACE, "", None).replicas == 4
+    assert decide_replicas(guard, Need(3, 3, 3, sure=3, panic=4), 3, FEW, 1400.0, PACE, "", None).replicas == 4
+    late = decide_replicas(guard, Need(4, 4, 4, sure=3), 3, FEW, 1000.0 + 4 * 180.0, PACE, "", None)
     assert late.replicas == 4, "four cooldowns later a margin is reason enough"
 
 
@@ -105,4 +106,4 @@ def test_little_seen_is_no_reason_to_hold_more_of_an_objective() -> None:
 @pytest.mark.parametrize(("panic", "to"), [(0, 12), (40, 32)])
 def test_no_step_is_larger_than_its_limit(panic: int, to: int) -> None:
     need = Need(40, 40, 40, sure=40, panic=panic)
-    assert decide_replicas(Guard(), need, 8, Bounds(max_replicas=100), 1000.0, 180.0, Veto(), None).replicas == to
+    assert decide_replicas(Guard(), need, 8, Bounds(max_replicas=100), 1000.0, PACE, "", None).replicas == to

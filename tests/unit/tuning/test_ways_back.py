@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import pi, sin
+
 import pytest
 
 from llmservice.tuning.decision import Action, Knob
-from llmservice.tuning.forecast import PEAK_SECONDS, Forecast, highest, is_rising, learn_rate
+from llmservice.tuning.forecast import LEAST_MISSES, MOST_MARGIN, PEAK_SECONDS, Forecast, doubt, highest, learn_rate
 from llmservice.tuning.guard import Guard, agreed_seconds, recorded
-from llmservice.tuning.replicas import FAR_FEWER_SECONDS, Need, Veto, decide_replicas
+from llmservice.tuning.replicas import FAR_FEWER_SECONDS, PAUSE_SECONDS, Need, Pace, decide_replicas
 from llmservice.tuning.settings import Bounds, Costs
 from tests.unit.tuning.windows import WINDOW, Service, frame, knobs
 
@@ -32,43 +34,81 @@ def test_forecasts_that_a_later_one_exceeds_are_not_kept() -> None:
     assert len(learnt([100.0 - place for place in range(60)]).recent) == PEAK_SECONDS / WINDOW
 
 
-def test_a_load_rises_until_it_falls() -> None:
-    up = [100.0 * 1.02**place for place in range(30)]
-    assert is_rising(learnt(up))
-    assert not is_rising(learnt([*up, *(0.98 * one for one in reversed(up))]))
-    assert not is_rising(learnt([100.0] * 30)), "a steady load lets go of what it does not need"
+WAITS = pytest.mark.parametrize(("enough", "wait"), [(5, 1500.0), (2, FAR_FEWER_SECONDS)], ids=["few", "far"])
+PACE = Pace(lead=600.0, agreed=1500.0)
 
 
-@pytest.mark.parametrize(
-    ("veto", "goes"),
-    [
-        (Veto("more and more requests come", anew=True), False),
-        (Veto("replicas are still starting"), True),
-        (Veto(), True),
-    ],
-)
-@pytest.mark.parametrize(
-    ("lead", "enough", "wait"), [(180.0, 5, agreed_seconds(180.0)), (600.0, 2, FAR_FEWER_SECONDS)], ids=["few", "far"]
-)
-def test_a_rise_takes_back_what_agreed_so_far(veto: Veto, lead: float, enough: int, wait: float, *, goes: bool) -> None:
-    """Of six, `enough` would do for as long as must agree; in the middle of that there was `veto` for one window."""
+@WAITS
+@pytest.mark.parametrize(("grown", "goes"), [(6, False), (5, True)])
+def test_a_rise_into_what_would_go_takes_back_what_agreed_so_far(
+    enough: int, wait: float, grown: int, *, goes: bool
+) -> None:
+    """Of six, `enough` would do for as long as must agree; in the middle of that the trend led to `grown`."""
     guard, middle = Guard(), round(wait / WINDOW / 2)
     for place in range(round(wait / WINDOW) + 1):
-        against = veto if place == middle else Veto()
-        need = Need(enough, enough, enough)
-        wanted = decide_replicas(guard, need, 6, Bounds(max_replicas=8), WINDOW * place, lead, against, None)
+        need = Need(enough, enough, enough, grown=grown if place == middle else enough)
+        wanted = decide_replicas(guard, need, 6, Bounds(max_replicas=8), WINDOW * place, PACE, "", None)
         guard = wanted.guard
     assert (wanted.replicas < 6) is goes
 
 
-def test_no_replica_goes_while_more_and_more_requests_come() -> None:
-    service = Service(knobs=knobs(4))
-    for window in range(90):
-        service.serve(200.0 * 1.005**window)
-    assert service.knobs.replicas == 4
-    assert "more and more requests come" in service.decisions[-1].reason
-    service.serve(200.0 * 1.005**90, 60)
-    assert service.knobs.replicas < 4
+@WAITS
+@pytest.mark.parametrize(("pause", "goes"), [(PAUSE_SECONDS, True), (PAUSE_SECONDS + WINDOW, False)])
+def test_what_nobody_saw_was_not_enough(enough: int, wait: float, pause: float, *, goes: bool) -> None:
+    """One window, a pause in which somebody else had the word, and the rest of the wait."""
+    guard, need = Guard(), Need(enough, enough, enough, grown=enough)
+    for now in (0.0, *(pause + WINDOW * place for place in range(round((wait - pause) / WINDOW) + 1))):
+        wanted = decide_replicas(guard, need, 6, Bounds(max_replicas=8), now, PACE, "", None)
+        guard = wanted.guard
+    assert (wanted.replicas < 6) is goes
+
+
+def test_no_replica_goes_that_a_rise_will_want() -> None:
+    """One of two would do for 500 requests/s, and for what comes half an hour later it would not."""
+    steady, rising = Service(knobs=knobs(2)), Service(knobs=knobs(2))
+    steady.serve(500.0, 60)
+    assert steady.knobs.replicas == 1
+    for place in range(60):
+        rising.serve(500.0 * 1.01**place)
+        assert rising.knobs.replicas >= 2
+    assert any("more and more requests come" in one.reason for one in rising.decisions)
+
+
+def test_a_rise_that_few_hold_keeps_no_crowd() -> None:
+    service = Service(frame(bounds=Bounds(max_replicas=40)), knobs(20))
+    for place in range(60):
+        service.serve(200.0 * 1.01**place)
+    assert service.knobs.replicas < 10
+
+
+def test_a_wave_far_below_what_there_is_keeps_no_crowd() -> None:
+    """A fifth up and down every ten minutes: each upward half of it is a rise."""
+    service = Service(frame(bounds=Bounds(max_replicas=40)), knobs(20))
+    for place in range(150):
+        service.serve(1300.0 * (1.0 + 0.2 * sin(2.0 * pi * place * WINDOW / 600.0)))
+    assert service.knobs.replicas <= 5
+
+
+@pytest.mark.parametrize(("miss", "cooldowns"), [(1.0, 2.5), (1.1, 2.5), (1.2, 5.0), (1.5, 6.0), (2.0, 6.0)])
+def test_the_less_is_foreseen_the_longer_fewer_must_have_been_enough(miss: float, cooldowns: float) -> None:
+    assert agreed_seconds(600.0, miss) == pytest.approx(cooldowns * 600.0)
+    assert agreed_seconds(30.0, miss) == pytest.approx(cooldowns * 180.0), "a window needs some time to tell anything"
+
+
+def test_where_nothing_is_known_of_forecasts_the_wait_is_longest() -> None:
+    assert doubt(Forecast()) == doubt(Forecast(misses=(1.0,) * (LEAST_MISSES - 1))) == MOST_MARGIN
+    assert doubt(Forecast(misses=(1.05,) * LEAST_MISSES)) == 1.05
+
+
+def test_the_highest_forecast_is_of_as_long_as_must_agree() -> None:
+    service = Service(frame(costs=Costs(cold_start=600.0)), knobs(3))
+    service.serve(1800.0, 60)
+    most = service.knobs.replicas
+    service.serve(500.0, round((agreed_seconds(600.0, 1.0) - WINDOW) / WINDOW))
+    assert highest(service.state.learnt.forecast) == pytest.approx(1800.0)
+    assert service.knobs.replicas == most
+    service.serve(500.0, round(2.0 * agreed_seconds(600.0, 2.0) / WINDOW))
+    assert service.knobs.replicas < most
 
 
 def gone(rate: float) -> Service:

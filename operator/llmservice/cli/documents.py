@@ -51,7 +51,7 @@ def read_text(path: Path) -> str:
     except OSError as error:
         raise UnreadableError(f"{path}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise UnreadableError(f"{path}: not UTF-8 text (byte {error.start})") from error
+        raise UnreadableError(f"{path}: not UTF-8 text (byte {error.start}): unpack it, or save it as UTF-8") from error
 
 
 def read_documents(path: Path) -> Iterator[Document]:

@@ -37,6 +37,7 @@ def run(
 
 
 def simulate(
+    context: typer.Context,
     engine: Annotated[str, typer.Option(help="dynamic (batches run to completion) or llama-8b-a100.")] = "dynamic",
     load: Annotated[
         str, typer.Option(help="steady, steps, bursts, conversation, code, long-context or days.")
@@ -45,7 +46,9 @@ def simulate(
         Path | None, typer.Option(help="Requests or rates of your own: Azure LLM CSV, Mooncake JSONL, or time_s,rps.")
     ] = None,
     column: Annotated[str | None, typer.Option(help="Column of a rate series; rps when omitted.")] = None,
-    rate: Annotated[float | None, typer.Option(min=0.001, help="Mean requests/s; the load's own when omitted.")] = None,
+    rate: Annotated[
+        float | None, typer.Option(min=0.001, max=1_000_000, help="Mean requests/s; the load's own when omitted.")
+    ] = None,
     inside: Annotated[str, typer.Option(help="What a rate does inside a window: linear or stepwise.")] = "linear",
     latency: Annotated[str | None, typer.Option(help="Objective: p99 of the whole request, such as 300ms.")] = None,
     first_token: Annotated[str | None, typer.Option(help="Objective: p99 until the first token.")] = None,
@@ -63,8 +66,11 @@ def simulate(
     output: Output = OutputFormat.TEXT,
 ) -> None:
     """Ask what objectives would cost: play a load on simulated replicas, tuned and with a fixed number of them."""
-    from llmservice.cli.simulate import Request, simulate_request
+    from llmservice.cli.played_load import Request
+    from llmservice.cli.simulate import simulate_request
 
+    sources = ((name, context.get_parameter_source(name)) for name in context.params)
+    given = frozenset(f"--{name.replace('_', '-')}" for name, source in sources if source and source.name != "DEFAULT")
     request = Request(
         engine,
         load,
@@ -83,5 +89,6 @@ def simulate(
         past,
         batching,
         max_sequences,
+        given,
     )
     simulate_request(request, as_json=output is OutputFormat.JSON)

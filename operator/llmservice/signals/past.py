@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 from prometheus_api_client import PrometheusConnect
+from urllib3.exceptions import LocationParseError
+from urllib3.util import parse_url
 
-from llmservice.signals.prometheus import answered
-from llmservice.tuning.simulator.history import History
+from llmservice.signals.prometheus import NO_URL, PrometheusError, answered
+from llmservice.tuning.simulator.history import History, HistoryError
 
 Floats = NDArray[np.float64]
 
@@ -35,16 +37,21 @@ def _interval(client: PrometheusConnect, selector: str, end: datetime, seconds: 
     """Seconds between two scrapes, by how many there were; a minute where that is not known."""
     looked = min(seconds, LOOKED_BACK)
     found = _Reader(client, end, end, looked, 1).query(f"max(count_over_time({selector}[{looked:.0f}s]))")
-    samples = float(found[0]["values"][0][1]) if found and found[0]["values"] else 0.0
+    samples = next((value for _, points in found for _, value in points), 0.0)
     return looked / samples if samples >= 2 else 60.0
 
 
 def read_past(client: PrometheusConnect, namespace: str, service: str, end: datetime, seconds: float) -> History:
-    """The last `seconds` before `end`. Raises PrometheusError when Prometheus does not answer."""
+    """The last `seconds` before `end`.
+
+    Raises PrometheusError when Prometheus does not answer, or not with samples; HistoryError for less than two windows.
+    """
     space = f'namespace="{namespace}"'
     gate = f'{{{space},model="{service}"}}'
     window = window_for(seconds, _interval(client, f"llm_gate_requests_total{gate}", end, seconds))
     count = int(seconds // window)
+    if count < 2:
+        raise HistoryError(f"{seconds:g} s are less than two windows of {window:.0f} s: look further back")
     start = end - timedelta(seconds=count * window)
     engine = f'{space},model="{service}-engine"'
     reader = _Reader(client, start + timedelta(seconds=window), end, window, count)
@@ -64,7 +71,13 @@ def read_past(client: PrometheusConnect, namespace: str, service: str, end: date
 
 
 def connect(url: str) -> PrometheusConnect:
-    """A client for `url`."""
+    """A client for `url`. Raises PrometheusError where that is none."""
+    try:
+        parts = parse_url(url)
+    except LocationParseError as error:
+        raise PrometheusError(NO_URL) from error
+    if parts.scheme not in ("http", "https") or not parts.host:
+        raise PrometheusError(NO_URL)
     return PrometheusConnect(url=url.rstrip("/"), disable_ssl=False, timeout=TIMEOUT_SECONDS)
 
 
@@ -77,29 +90,45 @@ class _Reader:
     def total(self, selector: str) -> Floats:
         """Growth of a counter in each window, over all its series; NaN where it was not there."""
         found = self.query(f"sum(increase({selector}[{self._range}]))")
-        return self._row(found[0]) if found else np.full(self._count, np.nan)
+        return self._row(found[0][1]) if found else np.full(self._count, np.nan)
 
     def by_label(self, label: str, selector: str) -> Mapping[str, Floats]:
-        """The same, by the values of a label."""
+        """The same, by the values of a label, which are numbers above zero. Raises PrometheusError where one is not."""
         found = self.query(f"sum by ({label}) (increase({selector}[{self._range}]))")
-        return {str(one["metric"].get(label, "")): self._row(one) for one in found if one["metric"].get(label)}
+        rows = {str(labels[label]): self._row(points) for labels, points in found if labels.get(label)}
+        for text in rows:
+            if not 0 < _float(text) < np.inf:
+                raise PrometheusError(f"has {selector} with {label}={text!r}, which is no number: see who exports it")
+        return rows
 
     @property
     def _range(self) -> str:
         return f"{self._window:.0f}s"
 
-    def query(self, query: str) -> list[Any]:
-        """What Prometheus answers; see `read_past` for what is raised."""
-        return answered(self._client.custom_query_range, query, self._start, self._end, self._range)
+    def query(self, query: str) -> list[tuple[Mapping[str, str], list[tuple[float, float]]]]:
+        """Labels and points of each series that Prometheus answers; see `read_past` for what is raised."""
+        answer = answered(self._client.custom_query_range, query, self._start, self._end, self._range)
+        try:
+            return [(dict(one["metric"]), [(float(at), float(value)) for at, value in one["values"]]) for one in answer]
+        except (KeyError, TypeError, ValueError) as error:
+            raise PrometheusError(f"answers {query} in another form than samples over time: check the URL") from error
 
-    def _row(self, series: Mapping[str, Any]) -> Floats:
+    def _row(self, points: list[tuple[float, float]]) -> Floats:
+        """Values by window; what is no growth, such as Prometheus' NaN, counts as not there."""
         row = np.full(self._count, np.nan)
         first = self._start.astimezone(UTC).timestamp()
-        for at, value in series["values"]:
-            place = round((float(at) - first) / self._window)
-            if 0 <= place < self._count:
-                row[place] = float(value)
+        for at, value in points:
+            place = (at - first) / self._window
+            if -0.5 <= place < self._count - 0.5 and 0 <= value < np.inf:
+                row[round(place)] = value
         return row
+
+
+def _float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return np.nan
 
 
 def _columns(rows: list[Floats], count: int) -> Floats:

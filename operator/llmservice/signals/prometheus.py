@@ -46,6 +46,10 @@ _KEPT: Final = frozenset(
 """Labels of the exporters, see `adapters`: only these tell one series of a pod from another."""
 
 
+NO_URL: Final = "is no URL of a Prometheus: write http://HOST:PORT or https://HOST:PORT"
+_NOT_JSON: Final = "answers with something that is not Prometheus' JSON: check the URL"
+
+
 class PrometheusError(RuntimeError):
     """The Prometheus does not answer, or not with samples."""
 
@@ -81,7 +85,10 @@ class Prometheus:
         wanted: dict[PodKey, frozenset[str]] = {target.pod: target.names for target in targets}
         spaces = "|".join(sorted({target.pod[0] for target in targets}))
         ahead = answered(client.custom_query, "time()")
-        skew = float(ahead[0]) - now if ahead else 0.0
+        try:
+            skew = float(ahead[0]) - now if ahead else 0.0
+        except (TypeError, ValueError) as error:
+            raise PrometheusError(_NOT_JSON) from error
         found: dict[PodKey, list[Scraped]] = {}
         for name in sorted(frozenset().union(*wanted.values())):
             query = f'{{__name__="{name}",namespace=~"{spaces}"}}[{round(RANGE_LOOKS * self.interval)}s]'
@@ -179,12 +186,25 @@ def answered(ask: Callable[..., Any], query: str, *of: Any) -> list[Any]:
     """What Prometheus answers where `ask` sends it `query` and `of`. Raises PrometheusError where it does not."""
     try:
         answer = ask(query, *of)
+    except (
+        requests.exceptions.InvalidURL,
+        requests.exceptions.MissingSchema,
+        requests.exceptions.InvalidSchema,
+    ) as error:
+        raise PrometheusError(NO_URL) from error
+    except requests.exceptions.JSONDecodeError as error:
+        raise PrometheusError(_NOT_JSON) from error
+    except requests.exceptions.RetryError as error:
+        cause = error.args[0] if error.args else error
+        raise PrometheusError(f"fails again and again ({getattr(cause, 'reason', cause)}): see its log") from error
+    except requests.exceptions.TooManyRedirects as error:
+        raise PrometheusError("redirects without end: check the URL, and whether it is behind a login") from error
     except requests.RequestException as error:
         raise PrometheusError(f"does not answer ({type(error).__name__})") from error
     except PrometheusApiClientException as error:
         raise PrometheusError(f"refuses the query {query}: {str(error)[:200]}") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise PrometheusError("answers with something that is not Prometheus' JSON: check the URL") from error
+        raise PrometheusError(_NOT_JSON) from error
     return answer if isinstance(answer, list) else []
 
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import requests
 
-from llmservice.signals.past import read_past, window_for
+from llmservice.signals.past import connect, read_past, window_for
 from llmservice.signals.prometheus import PrometheusError
+from llmservice.tuning.simulator.history import HistoryError
 
 pytestmark = pytest.mark.unit
 
@@ -80,3 +81,40 @@ def test_a_window_holds_four_scrapes(interval: float, window: str) -> None:
 def test_long_pasts_have_longer_windows() -> None:
     assert window_for(86400) == 60
     assert window_for(30 * 86400) == 300
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ({"metric": {}, "value": [1, "2"]}, "another form than samples over time: check the URL"),
+        ({"metric": {}, "values": [[1, "abc"]]}, "another form"),
+        ({"metric": {}, "values": [[1]]}, "another form"),
+        (3, "another form"),
+        ({"metric": {"batch_size": "big"}, "values": []}, "with batch_size='big', which is no number"),
+        ({"metric": {"batch_size": "nan"}, "values": []}, "with batch_size='nan', which is no number"),
+        ({"metric": {"batch_size": "0"}, "values": []}, "with batch_size='0', which is no number"),
+    ],
+)
+def test_answers_that_are_no_steps_by_size_are_told(answer: Any, told: str) -> None:
+    with pytest.raises(PrometheusError, match=told):
+        read_past(Answers({"steps_total": [answer]}), "chat", "llama", END, 600.0)
+
+
+def test_what_is_no_growth_counts_as_not_there() -> None:
+    values = [[at(minute), value] for minute, value in enumerate(("NaN", "+Inf", "-4", "7"), start=1)]
+    arrivals = read_past(Answers({"requests_total": [{"metric": {}, "values": values}]}), "c", "l", END, 600.0).arrivals
+    assert np.isnan(arrivals[:3]).all()
+    assert arrivals[3] == 7
+
+
+def test_less_than_two_windows_are_told() -> None:
+    with pytest.raises(HistoryError, match="60 s are less than two windows of 60 s: look further back"):
+        read_past(Answers({}), "chat", "llama", END, 60.0)
+
+
+@pytest.mark.parametrize(
+    "url", ["", "prometheus", "127.0.0.1:9090", "ftp://x", "http://", "http://[bad", "http://a:99999"]
+)
+def test_what_is_no_url_is_told(url: str) -> None:
+    with pytest.raises(PrometheusError, match="is no URL of a Prometheus: write http://HOST:PORT"):
+        connect(url)

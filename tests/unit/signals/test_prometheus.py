@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import requests
+from prometheus_api_client.exceptions import PrometheusApiClientException
+from urllib3.connectionpool import HTTPConnectionPool
+from urllib3.exceptions import MaxRetryError, ResponseError
 
 from llmservice.api.fleet import PrometheusConnection
-from llmservice.signals.prometheus import Prometheus, PrometheusError, merged, read_matrix
+from llmservice.signals.prometheus import Prometheus, PrometheusError, answered, merged, read_matrix
 from llmservice.signals.series import SeriesId
 from llmservice.signals.source import Histories, Target
 
@@ -72,3 +76,31 @@ async def test_credentials_that_cannot_be_read_are_said() -> None:
     source = Prometheus(PrometheusConnection(url="http://127.0.0.1:9", token_file="/nowhere/token"), 15.0)
     said = await source.collect([Target(("chat", "p0"), "", frozenset({NAME}))], {}, 0.0)
     assert "credentials cannot be read" in said
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (requests.ConnectionError(), "does not answer (ConnectionError)"),
+        (requests.JSONDecodeError("no JSON", "<html>", 0), "not Prometheus' JSON: check the URL"),
+        (KeyError("data"), "not Prometheus' JSON: check the URL"),
+        (requests.exceptions.InvalidURL(), "write http://HOST:PORT"),
+        (requests.exceptions.MissingSchema(), "write http://HOST:PORT"),
+        (requests.exceptions.InvalidSchema(), "write http://HOST:PORT"),
+        (requests.TooManyRedirects(), "redirects without end: check the URL"),
+        (
+            requests.exceptions.RetryError(
+                MaxRetryError(HTTPConnectionPool("a"), "/", ResponseError("too many 500 error responses"))
+            ),
+            "fails again and again (too many 500 error responses)",
+        ),
+        (PrometheusApiClientException("HTTP Status Code 404"), "refuses the query up: HTTP Status Code 404"),
+    ],
+)
+def test_what_fails_is_said_with_what_to_check(error: Exception, told: str) -> None:
+    def ask(_query: str) -> None:
+        raise error
+
+    with pytest.raises(PrometheusError) as caught:
+        answered(ask, "up")
+    assert told in str(caught.value)

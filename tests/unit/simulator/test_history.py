@@ -69,3 +69,8 @@ def test_an_engine_with_continuous_batching() -> None:
 def test_an_engine_that_did_nothing_is_told() -> None:
     with pytest.raises(HistoryError, match="0 steps"):
         past(steps=np.zeros((10, 3)), step_seconds=np.zeros((10, 3))).kind(8, continuous=True)
+
+
+def test_lengths_that_no_model_takes_are_told() -> None:
+    with pytest.raises(HistoryError, match="answer tokens a request, which no model takes"):
+        past(generated_tokens=np.full(10, 1e30)).tokens()

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from llmservice.tuning.simulator.kinds import BatchKind, Kind, TokenKind
 from llmservice.tuning.simulator.load import RateSeries, Tokens
+from llmservice.tuning.simulator.series import MOST_TOKENS
 
 Floats = NDArray[np.float64]
 
@@ -43,7 +44,10 @@ class History:
         places = np.arange(len(self.arrivals))
         known = np.isfinite(self.arrivals)
         if known.sum() < 2 or float(self.arrivals[known].sum()) <= 0:
-            raise HistoryError("no requests are recorded for this service in this time")
+            raise HistoryError(
+                "no requests are recorded for this service in this time: check its namespace and name, and that "
+                "Prometheus scrapes its gate, or look further back"
+            )
         return RateSeries(np.interp(places, places[known], self.arrivals[known]) / self.window, self.window)
 
     def tokens(self) -> Tokens:
@@ -51,8 +55,14 @@ class History:
         done = float(np.nansum(self.completed))
         prompts, answers = float(np.nansum(self.prompt_tokens)), float(np.nansum(self.generated_tokens))
         if done <= 0 or prompts <= 0 or answers <= 0:
-            raise HistoryError("the engine counted no tokens in this time")
-        return Tokens(max(1.0, prompts / done), max(1.0, answers / done), 0.8)
+            raise HistoryError("the engine counted no tokens in this time: check that Prometheus scrapes it")
+        means = prompts / done, answers / done
+        if max(means) > MOST_TOKENS:
+            raise HistoryError(
+                f"its counters come to {means[0]:g} prompt tokens and {means[1]:g} answer tokens a request, which no "
+                "model takes: look at another time"
+            )
+        return Tokens(max(1.0, means[0]), max(1.0, means[1]), 0.8)
 
     def kind(self, max_sequences: int, *, continuous: bool) -> Kind:
         """The engine as its own step counters have it. Raises HistoryError where they say too little."""

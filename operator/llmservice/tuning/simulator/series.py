@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
-from datetime import datetime
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 import numpy as np
@@ -20,6 +20,20 @@ GAP_SHARE: Final = 0.1
 """A window below this share of what surrounds it is a hole in the recording."""
 GAP_REACH: Final = 36
 """Windows to each side that count as surroundings."""
+MOST_TOKENS: Final = 10_000_000
+"""Of a prompt or an answer: no model takes more."""
+MOST_RATE: Final = 1_000_000.0
+LEAST_RATE: Final = 1e-9
+"""Requests/s of the busiest window: less is nothing."""
+FARTHEST: Final = 1e15
+"""Seconds or milliseconds from zero: floats tell them apart so far."""
+MOST_DAYS: Final = 31
+"""A simulated month takes minutes."""
+MOST_WINDOWS: Final = 100_000
+
+_HEADER: Final = ("TIMESTAMP", "ContextTokens", "GeneratedTokens")
+_FIELDS: Final = ("timestamp", "input_length", "output_length")
+_AN_OBJECT: Final = f"write one JSON object a line with {', '.join(_FIELDS)}"
 
 
 class TraceError(ValueError):
@@ -27,7 +41,7 @@ class TraceError(ValueError):
 
 
 def parse_trace(text: str, column: str | None = None) -> Load | RateSeries:
-    """A trace in one of three forms, told apart by its first line.
+    """A trace in one of three forms, told apart by its first line that is not blank.
 
     * Azure's LLM inference trace: CSV with `TIMESTAMP,ContextTokens,GeneratedTokens`;
     * Mooncake's: a JSON object a line with `timestamp` (ms), `input_length`, `output_length`;
@@ -35,17 +49,19 @@ def parse_trace(text: str, column: str | None = None) -> Load | RateSeries:
 
     Raises TraceError with the line at fault.
     """
-    first = text.lstrip("\ufeff").split("\n", 1)[0].strip()
-    if first.startswith("{"):
+    text = text.lstrip("\ufeff")
+    if text.lstrip().startswith(("{", "[")):
         return _mooncake(text)
-    names = [name.strip() for name in first.split(",")]
-    if "TIMESTAMP" in names and "ContextTokens" in names:
-        return _azure(text)
+    rows = _table(text)
+    number, header = next(rows, (1, []))
+    names = [name.strip() for name in header]
     if "time_s" in names:
-        return _rates(text, names, column)
+        return _rates(rows, number, names, column)
+    if "TIMESTAMP" in names:
+        return _azure(rows, number, names)
     raise TraceError(
-        f"line 1: {first[:80]!r} is no known header: write TIMESTAMP,ContextTokens,GeneratedTokens (Azure's form), "
-        "time_s,rps (a rate series), or one JSON object a line with timestamp, input_length, output_length (Mooncake's)"
+        f"line {number}: {','.join(names)[:80]!r} is no known header: write {','.join(_HEADER)} (Azure's form), "
+        f"time_s,rps (a rate series), or one JSON object a line with {', '.join(_FIELDS)} (Mooncake's)"
     )
 
 
@@ -69,63 +85,136 @@ def mend(series: RateSeries) -> RateSeries:
     return RateSeries(np.interp(places, places[good], rates[good]), series.window)
 
 
-def _azure(text: str) -> Load:
-    times, inputs, outputs = [], [], []
-    for number, row in enumerate(csv.DictReader(io.StringIO(text.lstrip("\ufeff"))), start=2):
-        try:
-            # Seven digits of a second, of which datetime reads six.
-            times.append(datetime.fromisoformat(row["TIMESTAMP"].strip()[:26]).timestamp())
-            inputs.append(float(row["ContextTokens"]))
-            outputs.append(float(row["GeneratedTokens"]))
-        except (KeyError, ValueError, AttributeError, TypeError) as error:
-            raise TraceError(f"line {number}: {error}") from error
-    return _load(times, inputs, outputs)
+def _table(text: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a CSV that are not blank, each with the line it begins at. Raises TraceError."""
+    rows = csv.reader(io.StringIO(text), skipinitialspace=True, strict=True)
+    begin = 1
+    try:
+        for row in rows:
+            if len(row) > 1 or (row and row[0].strip()):
+                yield begin, row
+            begin = rows.line_num + 1
+    except csv.Error as error:
+        raise TraceError(f"line {begin}: not CSV ({error}): write its fields without quotes") from error
+
+
+def _fields(rows: Iterator[tuple[int, list[str]]], names: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
+    """The rows by the names of the header. Raises TraceError for one with more or fewer fields."""
+    for number, row in rows:
+        if len(row) < len(names) or any(row[len(names) :]):
+            raise TraceError(f"line {number}: write {len(names)} fields, not {len(row)}: {','.join(names)[:80]}")
+        yield number, dict(zip(names, row, strict=False))
+
+
+def _azure(rows: Iterator[tuple[int, list[str]]], first: int, names: Sequence[str]) -> Load:
+    missing = [name for name in _HEADER if name not in names]
+    if missing:
+        raise TraceError(f"line {first}: no {' and no '.join(missing)} in the header: write {','.join(_HEADER)}")
+    requests = []
+    for number, row in _fields(rows, names):
+        moment = _moment(row["TIMESTAMP"].strip(), number)
+        prompt, answer = (_tokens(row[name], name, number) for name in _HEADER[1:])
+        requests.append((number, moment, prompt, answer))
+    return _load(requests)
+
+
+def _moment(text: str, number: int) -> float:
+    """Seconds since 1970 of a time of day, in UTC unless it says otherwise."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        wrong = f"line {number}: TIMESTAMP {text[:40]!r} is no time: write it as 2023-11-16 18:15:46.68"
+        raise TraceError(wrong) from error
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def _mooncake(text: str) -> Load:
-    times, inputs, outputs = [], [], []
-    for number, line in enumerate(text.splitlines(), start=1):
+    requests = []
+    for number, line in enumerate(text.split("\n"), start=1):
         if not line.strip():
             continue
         try:
             row = json.loads(line)
-            times.append(float(row["timestamp"]) / 1000)
-            inputs.append(float(row["input_length"]))
-            outputs.append(float(row["output_length"]))
-        except (KeyError, ValueError, TypeError) as error:
-            raise TraceError(f"line {number}: {error!r}") from error
-    return _load(times, inputs, outputs)
+        except (ValueError, RecursionError) as error:
+            said = f"not JSON ({error.msg})" if isinstance(error, json.JSONDecodeError) else "too deep or too long"
+            raise TraceError(f"line {number}: {said}: {_AN_OBJECT}") from error
+        missing = [name for name in _FIELDS if name not in row] if isinstance(row, dict) else _FIELDS
+        if missing:
+            raise TraceError(f"line {number}: no {' and no '.join(missing)}: {_AN_OBJECT}")
+        moment = _number(row["timestamp"], "timestamp", number, "milliseconds") / 1000
+        prompt, answer = (_tokens(row[name], name, number) for name in _FIELDS[1:])
+        requests.append((number, moment, prompt, answer))
+    return _load(requests)
 
 
-def _rates(text: str, names: Sequence[str], column: str | None) -> RateSeries:
-    column = column or ("rps" if "rps" in names else next(name for name in names if name != "time_s"))
-    if column not in names:
-        raise TraceError(f"no column {column!r}: there are {', '.join(names)}")
-    times, rates = [], []
-    for number, row in enumerate(csv.DictReader(io.StringIO(text.lstrip("\ufeff"))), start=2):
-        try:
-            times.append(float(row["time_s"]))
-            rates.append(float(row[column]))
-        except (KeyError, ValueError, TypeError) as error:
-            raise TraceError(f"line {number}: {error}") from error
+def _rates(rows: Iterator[tuple[int, list[str]]], first: int, names: Sequence[str], column: str | None) -> RateSeries:
+    others = [name for name in names if name != "time_s"]
+    if not others:
+        raise TraceError(f"line {first}: no column of rates beside time_s: write time_s,rps")
+    column = column or ("rps" if "rps" in others else others[0])
+    if column not in others:
+        raise TraceError(f"line {first}: no column {column!r} of rates: there are {', '.join(others)}")
+    lines: list[int] = []
+    times: list[float] = []
+    rates: list[float] = []
+    for number, row in _fields(rows, names):
+        moment = _number(row["time_s"], "time_s", number, "seconds")
+        if times and moment <= times[-1]:
+            raise TraceError(
+                f"line {number}: time_s {moment:g} is not above the {times[-1]:g} before it: sort the rows"
+            )
+        lines.append(number)
+        times.append(moment)
+        rates.append(_number(row[column], column, number, "requests/s", 0.0, MOST_RATE))
     if len(times) < 2:
         raise TraceError("a rate series needs two windows or more")
+    if max(rates) < LEAST_RATE:
+        raise TraceError(f"every {column} is zero: a rate series needs requests/s above it")
     gaps = np.diff(times)
-    if gaps.min() <= 0 or min(rates) < 0:
-        raise TraceError("a rate series needs growing time_s and no rate below zero")
     window = float(np.median(gaps))
+    place = _widest(lines, times)
+    if times[-1] - times[0] > MOST_WINDOWS * window:
+        raise TraceError(
+            f"line {lines[place]}: time_s {times[place]:g} comes {gaps[place - 1]:g} s after the row before: with "
+            f"windows of {window:g} s, as most are, they are more than {MOST_WINDOWS:,}: play a part, or longer windows"
+        )
     grid = np.arange(times[0], times[-1] + 0.5 * window, window)
     return RateSeries(np.interp(grid, times, rates), window)
 
 
-def _load(times: Sequence[float], inputs: Sequence[float], outputs: Sequence[float]) -> Load:
-    if len(times) < 2:
+def _number(value: object, name: str, line: int, unit: str, least: float = -FARTHEST, most: float = FARTHEST) -> float:
+    """`value` as a finite number. Raises TraceError where it is none, below `least` or above `most`."""
+    try:
+        found = float(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else np.nan
+    except (ValueError, OverflowError):
+        found = np.nan
+    if least <= found <= most:
+        return found
+    bounds = f" from {least:,.0f} to {most:,.0f}" if least > -FARTHEST else ""
+    raise TraceError(f"line {line}: {name} is {str(value)[:40]!r}: write a number of {unit}{bounds}")
+
+
+def _tokens(value: object, name: str, line: int) -> float:
+    """At least 1: a request that was recorded with none had one."""
+    return max(1.0, _number(value, name, line, "tokens", 0, MOST_TOKENS))
+
+
+def _widest(lines: Sequence[int], times: Sequence[float]) -> int:
+    """Place of what comes after the widest gap of sorted times. Raises TraceError where they last too long."""
+    place = int(np.argmax(np.diff(times))) + 1
+    if times[-1] - times[0] > MOST_DAYS * 86400:
+        raise TraceError(
+            f"line {lines[place]}: {times[place] - times[place - 1]:g} s after what comes before it, and the trace "
+            f"lasts {(times[-1] - times[0]) / 86400:,.0f} days: play a part of {MOST_DAYS} days or less"
+        )
+    return place
+
+
+def _load(requests: Sequence[tuple[int, float, float, float]]) -> Load:
+    """Requests as line, seconds, prompt and answer tokens, in order of arrival. Raises TraceError."""
+    if len(requests) < 2:
         raise TraceError("a trace needs two requests or more")
-    order = np.argsort(times, kind="stable")
-    moments = np.array(times)[order] - min(times)
-    return Load(
-        moments,
-        np.maximum(1.0, np.array(inputs)[order]),
-        np.maximum(1.0, np.array(outputs)[order]),
-        float(moments[-1]) + 1.0,
-    )
+    lines, times, inputs, outputs = zip(*sorted(requests, key=lambda request: request[1]), strict=True)
+    _widest(lines, times)
+    moments = np.array(times) - times[0]
+    return Load(moments, np.array(inputs), np.array(outputs), float(moments[-1]) + 1.0)

@@ -1,0 +1,83 @@
+"""What `llmservice simulate` refuses, and the words it does so in."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from llmservice.cli.main import app
+
+pytestmark = pytest.mark.unit
+
+FILES = {
+    "azure": b"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:00:00,5,2\n2023-11-16 18:00:09,6,2\n",
+    "rates": b"time_s,rps\n0,5\n60,6\n",
+    "few": b"time_s,rps\n0,0.0001\n60,0.0001\n",
+    "many": b"time_s,rps\n0,900000\n60,900000\n",
+    "month": b"time_s,rps\n0,0.01\n2678400,0.01\n",
+    "words": b"time_s,rps\n0,5\n60,many\n",
+    "gzip": gzip.compress(b"time_s,rps\n"),
+    "utf16": "time_s,rps\n".encode("utf-16"),
+}
+PAST = "--from-prometheus http://127.0.0.1:9 --service a/b"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    for name, content in FILES.items():
+        (tmp_path / name).write_bytes(content)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("--trace {}/none", "--trace: {}/none: No such file or directory"),
+        ("--trace {}", "--trace: {}: Is a directory"),
+        ("--trace {}/gzip", "{}/gzip: not UTF-8 text (byte 1): unpack it, or save it as UTF-8"),
+        ("--trace {}/utf16", "{}/utf16: not UTF-8 text (byte 0)"),
+        ("--trace {}/words", "{}/words: line 3: rps is 'many': write a number of requests/s"),
+        ("--trace {}/few", "no request comes at so low a rate: write a higher --rate"),
+        ("--trace {}/many", "900000 requests/s over 0.03 h are more than 30,000,000 requests: write --rate 2.5e+05"),
+        ("--trace {}/month", "the load lasts 62 days: play 31 or less"),
+        ("--trace {}/rates --inside x", "--inside: no x: write linear, stepwise"),
+        ("--trace {}/rates --column time_s", "{}/rates: line 1: no column 'time_s' of rates: there are rps"),
+        ("--trace {}/rates --load days", "--trace: --load says what to play, too: write one of the two"),
+        ("--trace {}/azure --column x", "--column: {}/azure has requests, which are played as they came"),
+        ("--trace {}/azure --rate 5", "--rate: {}/azure has requests"),
+        ("--trace {}/azure --inside linear", "--inside: {}/azure has requests"),
+        ("--trace {}/rates " + PAST, "--from-prometheus: --trace says what to play, too"),
+        ("--load days " + PAST, "--from-prometheus: --load says what to play, too"),
+        ("--engine dynamic " + PAST, "--from-prometheus: --engine says what to play, too"),
+        ("--column rps", "--column: it belongs to --trace: write that too, or leave it out"),
+        ("--service a/b", "--service: it belongs to --from-prometheus"),
+        ("--load x", "--load: no x: write steady, steps,"),
+        ("--engine x", "--engine: no x: write dynamic, llama-8b-a100"),
+        ("--rate inf", "--rate"),
+        ("--rate nan", "--rate"),
+        ("--rate 0", "--rate"),
+        ("--load steady --rate 1000000", "requests: write --rate 1.67e+04 or less"),
+        ("--latency 0s", "--latency: 0s is no time: write one above zero, such as 300ms"),
+        ("--from-prometheus= --service a/b", "an empty text is no URL of a Prometheus: write http://HOST:PORT"),
+        ("--from-prometheus http://[bad --service a/b", "http://[bad is no URL of a Prometheus"),
+        ("--from-prometheus http://127.0.0.1:9", "--service: write --service NAMESPACE/NAME"),
+        ('--from-prometheus http://127.0.0.1:9 --service a/b"}}', "--service: write --service NAMESPACE/NAME"),
+        ("--batching x " + PAST, "--batching: no x: write Continuous, Dynamic"),
+        ("--past 0s " + PAST, "--past: 0s is no time"),
+        ("--past 1000h " + PAST, "--past: 1000h is too long: write 744h or less"),
+    ],
+)
+def test_bad_input_is_told(files: Path, options: str, told: str) -> None:
+    ended = CliRunner(env={"COLUMNS": "500"}).invoke(app, ["simulate", *options.format(files).split()])
+    assert ended.exit_code == 2, ended.exception
+    assert told.format(files) in ended.output
+
+
+@pytest.mark.parametrize("options", ["--trace {}/azure", "--trace {}/rates --rate 1 --inside stepwise"])
+def test_good_input_is_played(files: Path, options: str) -> None:
+    ended = CliRunner().invoke(app, ["simulate", *options.format(files).split()])
+    assert ended.exit_code == 0, ended.output
+    assert "requests in" in ended.output

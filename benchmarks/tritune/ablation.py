@@ -23,7 +23,7 @@ ROOM: Final = "llmservice.tuning"
 GUARDS: Final[Mapping[str, Mapping[str, object]]] = {
     "": {},
     "wait before fewer replicas": {"decide.agreed_seconds": lambda *_: 0.0, "replicas.FAR_FEWER_SECONDS": 0.0},
-    "hold while the load rises": {"replicas.is_outgrown": lambda *_: False},
+    "hold while the load rises": {"replicas.is_outgrown": lambda *_, **__: False},
     "cooldown of replicas": {"replicas.cooldown": lambda *_: 0.0, "decide.free_at": lambda *_: 0.0},
     "reversal lock": {"guard.LOCK_COOLDOWNS": 0},
     "consolidation check": {"replicas.CONSOLIDATED": 1e9, "replicas.CONSOLIDATED_FAR": 1e9},

@@ -186,8 +186,15 @@ def _need(
     sure = replicas_for(asked.now / BEYOND, here.capacity, bounds)
     panic = _panic(here, feasible, signals)
     each = min(one.capacity for one in (here, soon) if one.capacity > 0)
-    grown = replicas_for((1.0 + SPARE) * asked.grown, here.capacity, bounds)
-    return Need(up, down, barely, sure, grown, max(bounds.min_replicas, math.ceil(panic / each)) if panic else 0)
+    return Need(
+        up=up,
+        down=down,
+        barely=barely,
+        sure=sure,
+        grown=replicas_for((1.0 + SPARE) * asked.grown, here.capacity, bounds),
+        barely_grown=replicas_for(asked.grown, here.capacity, bounds),
+        panic=max(bounds.min_replicas, math.ceil(panic / each)) if panic else 0,
+    )
 
 
 def _panic(here: Option, feasible: tuple[Objective, ...], signals: Signals) -> float:

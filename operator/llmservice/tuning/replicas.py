@@ -55,6 +55,8 @@ class Need:
     grown: int = 0
     """As `down` for what the trend leads to in the time in which what went may not come back (`guard.lock_seconds`) and
     a cold start more. No replica goes that this will want."""
+    barely_grown: int = 0
+    """As `grown` without `SPARE`: what a load that has long been steady may still grow to."""
     panic: int = 0
     """For this very window's worst part and the queue it left; 0: no panic."""
 
@@ -66,6 +68,7 @@ class Need:
             barely=max(floor, self.barely),
             sure=max(floor, self.sure),
             grown=max(floor, self.grown),
+            barely_grown=max(floor, self.barely_grown),
             panic=self.panic,
         )
 
@@ -141,7 +144,7 @@ def _fewer(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, pa
     if not enough or target >= supply:
         return Wanted(supply, guard, f"{need.up} of {supply} replicas are needed")
     left = max(target, supply - max(1, math.floor(STEP_DOWN * supply)))
-    if is_outgrown(need, left):
+    if is_outgrown(need, left, long=long):
         guard = guard.model_copy(update={"fewer_since": None, "far_fewer_since": None})
         return Wanted(supply, guard, f"{target} replicas would do, but more and more requests come")
     if veto:
@@ -159,9 +162,12 @@ def _fewer(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, pa
     return Wanted(left, guard, f"{target} replicas have been enough for long")
 
 
-def is_outgrown(need: Need, left: int) -> bool:
-    """Whether the load grows so fast that `left` replicas will be too few while what went may not come back."""
-    return need.grown > left
+def is_outgrown(need: Need, left: int, *, long: bool) -> bool:
+    """Whether the load grows so fast that `left` replicas will be too few while what went may not come back.
+
+    With nothing to spare where fewer have `long` been just enough.
+    """
+    return (need.barely_grown if long else need.grown) > left
 
 
 def _since(moment: float | None, now: float) -> float:

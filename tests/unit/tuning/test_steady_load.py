@@ -50,6 +50,17 @@ def test_what_the_present_setting_does_not_hold_waits_for_nothing() -> None:
     assert len(service.state.learnt.forecast.misses) < LEAST_MISSES
 
 
+@pytest.mark.parametrize(("barely_grown", "goes"), [(1, True), (2, False)])
+def test_a_trend_with_nothing_to_spare_holds_no_load_that_is_long_steady(barely_grown: int, *, goes: bool) -> None:
+    """The least noise leads a full replica beyond what is to spare, so that no load of one would ever go to one."""
+    guard = Guard()
+    need = Need(up=1, down=2, barely=1, sure=1, grown=2, barely_grown=barely_grown)
+    for window in range(int(BARELY_SECONDS / 30.0) + 1):
+        wanted = decide_replicas(guard, need, 2, FEW, 1000.0 + 30.0 * window, PACE, "", None)
+        guard = wanted.guard
+    assert (wanted.replicas < 2) is goes
+
+
 def test_that_fewer_would_barely_do_is_known_until_replicas_change() -> None:
     """What refuses to let one go for a window must not begin the hour again."""
     guard, hour = Guard(), int(BARELY_SECONDS / 30.0)

@@ -95,16 +95,16 @@ def is_learnt(memory: Forecast) -> bool:
     return len(memory.misses) >= LEAST_MISSES
 
 
-def margin(memory: Forecast, quantile: float = UP_QUANTILE) -> float:
-    """By what factor a forecast must be raised to hold in the share `quantile` of cases; at least 1."""
-    return _miss(memory, quantile) if is_learnt(memory) else FIRST_MARGIN
+def margin(memory: Forecast) -> float:
+    """By what factor a forecast must be raised to hold in the share `UP_QUANTILE` of cases; at least 1."""
+    return _miss(memory) if is_learnt(memory) else FIRST_MARGIN
 
 
 def doubt(memory: Forecast) -> float:
     """The margin where it is learnt, else the widest: what nobody knows yet is no reason for fewer replicas."""
-    return _miss(memory, UP_QUANTILE) if is_learnt(memory) else MOST_MARGIN
+    return _miss(memory) if is_learnt(memory) else MOST_MARGIN
 
 
-def _miss(memory: Forecast, quantile: float) -> float:
+def _miss(memory: Forecast) -> float:
     ordered = sorted(memory.misses)
-    return min(MOST_MARGIN, max(1.0, ordered[min(len(ordered) - 1, int(quantile * (len(ordered) + 1)))]))
+    return min(MOST_MARGIN, max(1.0, ordered[min(len(ordered) - 1, int(UP_QUANTILE * (len(ordered) + 1)))]))

@@ -21,7 +21,7 @@ LEAST_AGREED: Final = 2.5
 MOST_AGREED: Final = 6.0
 AGREED_BY_MISS: Final = 25.0
 """Fewer replicas must have been enough for as many cooldowns as this times what forecasts miss by, within those limits.
-Choices of this tuner: a load that is foreseen within a tenth gives up what it does not need after two cold starts, one
+Choices of this tuner: a load that is foreseen within a tenth gives up what it does not need after two and a half, one
 that surprises keeps it for six, since what goes then may be wanted back while it may not come."""
 FREEZE: Final = HOUR
 """Nothing is tried for so long after something was undone."""

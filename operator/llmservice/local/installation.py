@@ -7,17 +7,21 @@ folder of the user's own cache.
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import shutil
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 STUB = "triton_python_backend_stub"
 CONTAINER_HOME = Path("/opt/tritonserver")
+KEY_LENGTH = 16
+"""Hexadecimal digits in the name of a folder of prepared backends."""
 
 
 class TritonserverNotFoundError(RuntimeError):
@@ -89,23 +93,54 @@ def _from_wheel(root: Path, cache: Path) -> Installation:
 
 
 def _prepare_backends(source: Path, stub: Path, cache: Path) -> Path:
-    """A folder with links to the backends and a stub that this user owns; made whole, then moved into place."""
+    """A folder with links to the backends and a stub that this user owns; made whole, then moved into place.
+
+    Its name tells every file that is linked and the stub's facts, with its path: environments made by one package
+    manager share files by hard links, so the same inode in another environment, perhaps one that was deleted since,
+    says nothing about where the links lead. What is there is used only if nothing is missing from it.
+    """
+    there = [file for file in sorted(source.glob("*/*")) if file.name != "__pycache__"]
+    links = {Path(file.parent.name, file.name): file.resolve() for file in there}
+    own = Path("python") / STUB
+    links.pop(own, None)
     facts = stub.stat()
-    target = cache / "backends" / f"{facts.st_ino:x}-{facts.st_size:x}-{int(facts.st_mtime):x}-{os.getuid()}"
-    if target.is_dir():
+    told = [f"{place}={file}" for place, file in links.items()]
+    told += [str(stub.resolve()), str(facts.st_size), str(facts.st_mtime_ns), str(os.getuid())]
+    target = cache / "backends" / hashlib.sha256("\0".join(told).encode()).hexdigest()[:KEY_LENGTH]
+    if _is_whole(target, links, own, facts.st_size):
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
-    for folder in source.iterdir():
-        (fresh / folder.name).mkdir()
-        for file in folder.iterdir():
-            (fresh / folder.name / file.name).symlink_to(file.resolve())
-    copied = fresh / "python" / STUB
-    copied.unlink(missing_ok=True)
-    shutil.copyfile(stub, copied)
-    copied.chmod(0o755)
-    try:
-        fresh.rename(target)
-    except OSError:  # another process was first
-        shutil.rmtree(fresh)
+    for place, file in links.items():
+        (fresh / place).parent.mkdir(exist_ok=True)
+        (fresh / place).symlink_to(file)
+    (fresh / own).parent.mkdir(exist_ok=True)
+    shutil.copyfile(stub, fresh / own)
+    (fresh / own).chmod(0o755)
+    _move_into_place(fresh, target, lambda: _is_whole(target, links, own, facts.st_size))
     return target
+
+
+def _is_whole(target: Path, links: Mapping[Path, Path], own: Path, stub_bytes: int) -> bool:
+    """Whether every link of `target` leads where it should, and its own stub can be run."""
+    stub = target / own
+    return (
+        all(os.path.realpath(target / place) == str(file) for place, file in links.items())
+        and stub.is_file()
+        and stub.stat().st_size == stub_bytes
+        and os.access(stub, os.X_OK)
+    )
+
+
+def _move_into_place(fresh: Path, target: Path, is_done: Callable[[], bool]) -> None:
+    """Renames `fresh` to `target`, first moving aside what is broken there, unless another process was first."""
+    try:
+        if target.exists() and not is_done():
+            broken = Path(tempfile.mkdtemp(prefix=".old-", dir=target.parent))
+            target.rename(broken)
+            shutil.rmtree(broken, ignore_errors=True)
+        fresh.rename(target)
+    except OSError:
+        shutil.rmtree(fresh)
+        if not is_done():
+            raise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -37,6 +39,57 @@ def test_a_wheel_is_used_with_a_stub_of_ones_own(tmp_path: Path, monkeypatch: py
     assert (found.backends / "python" / "libtriton_python.so").is_symlink()
     assert find_installation(cache=tmp_path / "cache") == found
     assert not (root / "backends" / "python" / STUB).exists()
+
+
+def test_an_environment_of_the_same_files_elsewhere_is_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Package managers hard-link one file into many environments; the first of them may be deleted at any time."""
+    first = wheel(tmp_path / "first" / "pytriton" / "tritonserver")
+    second = tmp_path / "second" / "pytriton" / "tritonserver"
+    shutil.copytree(first, second, copy_function=os.link)
+    cache = tmp_path / "cache"
+    monkeypatch.setattr(installation, "_wheel_root", lambda: first)
+    find_installation(cache)
+    shutil.rmtree(tmp_path / "first")
+
+    monkeypatch.setattr(installation, "_wheel_root", lambda: second)
+    library = find_installation(cache).backends / "python" / "libtriton_python.so"
+
+    assert library.resolve() == second / "backends" / "python" / "libtriton_python.so"
+    assert library.is_file()
+
+
+@pytest.mark.parametrize(
+    "fault", ["a link is gone", "a link leads nowhere", "no stub", "half a stub", "a stub not to be run", "empty"]
+)
+def test_prepared_backends_that_are_not_whole_are_made_again(
+    fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = wheel(tmp_path / "site" / "pytriton" / "tritonserver")
+    monkeypatch.setattr(installation, "_wheel_root", lambda: root)
+    python = find_installation(tmp_path / "cache").backends / "python"
+    stub, library = python / STUB, python / "libtriton_python.so"
+    match fault:
+        case "a link is gone":
+            library.unlink()
+        case "a link leads nowhere":
+            library.unlink()
+            library.symlink_to(tmp_path / "gone")
+        case "no stub":
+            stub.unlink()
+        case "half a stub":
+            stub.write_text("half")
+        case "a stub not to be run":
+            stub.chmod(0o644)
+        case _:
+            shutil.rmtree(python)
+
+    assert find_installation(tmp_path / "cache").backends == python.parent
+    assert (library.read_text(), stub.read_text()) == (
+        "backends/python/libtriton_python.so",
+        f"python_backend_stubs/{PYTHON}/{STUB}",
+    )
+    assert stub.stat().st_mode & 0o111 == 0o111
+    assert [path.name for path in python.parent.parent.iterdir()] == [python.parent.name], "nothing is left behind"
 
 
 def test_a_wheel_without_a_stub_for_this_python_says_which_it_has(

@@ -20,12 +20,16 @@ from llmservice.tuning.simulator.history import HistoryError
 from llmservice.tuning.simulator.kinds import DYNAMIC, LLAMA_8B_A100, BatchKind, Kind, TokenKind
 from llmservice.tuning.simulator.load import Inside, Load, RateSeries, load_of, renewal
 from llmservice.tuning.simulator.series import MOST_DAYS, TraceError, mend, parse_trace
-from llmservice.tuning.simulator.workloads import WORKLOADS, follow
+from llmservice.tuning.simulator.workloads import THINNED, WORKLOADS, follow
 
 KINDS: Final[dict[str, Kind]] = {"dynamic": DYNAMIC, "llama-8b-a100": LLAMA_8B_A100}
 BATCHING: Final = ("Continuous", "Dynamic")
 MOST_REQUESTS: Final = 30_000_000
 """Some GB of memory and minutes of one core."""
+LONG_SECONDS: Final = 86400.0
+"""A load that lasts longer has no more than `THINNED` requests/s unless `--rate` says so."""
+SHORT_SHARE: Final = 0.99
+"""Of the past that was asked for: with less recorded, what is played is told."""
 
 _APART: Final = (
     ("--trace", "--load"),
@@ -127,11 +131,13 @@ def _present(request: Request) -> tuple[Kind, Load]:
 def _made_up(request: Request, kind: Kind) -> Load:
     _one_of(request.workload, WORKLOADS, "--load")
     play = WORKLOADS[request.workload]
-    rate = request.rate or (0.5 * kind.capacity if isinstance(kind, BatchKind) else 5.0)
     slow, slower = play(0.002, request.seed), play(0.001, request.seed)
     if slow.seconds == slower.seconds:  # one that lasts as long at any rate: the others have as many requests
-        _few_enough(rate, slow.seconds)
-    return play(rate, request.seed)
+        _few_enough(request.rate or 0.0, slow.seconds)
+    usual = 0.5 * kind.capacity if isinstance(kind, BatchKind) else 5.0
+    if slow.seconds > LONG_SECONDS:
+        usual = min(usual, THINNED)
+    return play(request.rate or usual, request.seed)
 
 
 def _recorded(request: Request, path: Path) -> Load:
@@ -172,6 +178,8 @@ def _past(request: Request) -> tuple[Kind, Load]:
         past = read_past(connect(request.prometheus or ""), namespace, name, datetime.now(UTC), seconds)
         series = past.series()  # first: without requests there are no steps either, and that says less
         kind = past.kind(request.max_sequences, continuous=request.batching != "Dynamic")
+        if series.seconds < SHORT_SHARE * seconds:
+            typer.secho(f"{series.seconds / 3600:.1f} h of {request.past} are recorded, and played", err=True)
         series = series.scaled_to(request.rate) if request.rate else series
         _few_enough(float(series.rates.mean()), series.seconds)
         random = np.random.default_rng([request.seed, 9])

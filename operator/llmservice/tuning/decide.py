@@ -22,7 +22,7 @@ from llmservice.tuning.measured import Signals, UnderWay
 from llmservice.tuning.model import candidate_of, model_of
 from llmservice.tuning.performance import Performance
 from llmservice.tuning.propose import Proposal, propose
-from llmservice.tuning.replicas import BARELY_SECONDS, Pace, Wanted, consolidates, decide_replicas
+from llmservice.tuning.replicas import Pace, Wanted, consolidates, decide_replicas
 from llmservice.tuning.settings import Settings
 from llmservice.tuning.state import State
 from llmservice.tuning.trust import judge, steady
@@ -179,10 +179,10 @@ def _replicas(one: Pass, proposal: Proposal) -> Wanted:
     bounds = replace(bounds, min_replicas=max(1, bounds.min_replicas))
     pace = Pace(one.lead, agreed_seconds(one.lead, doubt(one.state.learnt.forecast)))
     wanted = decide_replicas(one.state.guard, proposal.need, supply, bounds, one.now, pace, veto, room)
-    since = one.state.guard.barely_since
-    long = since is not None and one.now >= since + BARELY_SECONDS
     capacity = proposal.here.capacity
-    if wanted.replicas < supply and not consolidates(proposal.rate, capacity, supply, wanted.replicas, long=long):
+    if wanted.replicas < supply and not consolidates(
+        proposal.rate, capacity, supply, wanted.replicas, long=wanted.long
+    ):
         return Wanted(supply, wanted.guard, "fewer replicas would be too full at the rate of now")
     return wanted
 

@@ -23,6 +23,9 @@ AGREED_BY_MISS: Final = 25.0
 """Fewer replicas must have been enough for as many cooldowns as this times what forecasts miss by, within those limits.
 Choices of this tuner: a load that is foreseen within a tenth gives up what it does not need after two and a half, one
 that surprises keeps it for six, since what goes then may be wanted back while it may not come."""
+MOST_AGREED_SECONDS: Final = 2700.0
+"""Nor for longer than this, unless `LEAST_AGREED` cooldowns are: over three quarters of an hour it is the course of the day
+that a wait holds up, however long a cold start takes."""
 FREEZE: Final = HOUR
 """Nothing is tried for so long after something was undone."""
 BAN: Final = DAY
@@ -116,8 +119,9 @@ def lock_seconds(lead: float) -> float:
 
 def agreed_seconds(lead: float, miss: float) -> float:
     """Seconds for which fewer replicas must have been enough before any goes. `miss`: the factor forecasts miss by."""
-    cooldowns = min(MOST_AGREED, max(LEAST_AGREED, AGREED_BY_MISS * (miss - 1.0)))
-    return cooldowns * cooldown(Knob.REPLICAS, lead)
+    one = cooldown(Knob.REPLICAS, lead)
+    most = max(LEAST_AGREED * one, min(MOST_AGREED * one, MOST_AGREED_SECONDS))
+    return min(most, max(LEAST_AGREED, AGREED_BY_MISS * (miss - 1.0)) * one)
 
 
 def last_change(guard: Guard, *knobs: Knob) -> Change | None:

@@ -90,6 +90,8 @@ class Wanted:
     reason: str
     not_before: float | None = None
     capped: bool = False
+    long: bool = False
+    """Whether fewer have been just enough for `BARELY_SECONDS`."""
 
 
 def decide_replicas(
@@ -159,7 +161,7 @@ def _fewer(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, pa
         ready_at = max(ready_at, last.at + (lock_seconds(pace.lead) if added else cooldown(Knob.REPLICAS, pace.lead)))
     if now < ready_at:
         return Wanted(supply, guard, f"{target} replicas would do, if that lasts", not_before=ready_at)
-    return Wanted(left, guard, f"{target} replicas have been enough for long")
+    return Wanted(left, guard, f"{target} replicas have been enough for long", long=long)
 
 
 def is_outgrown(need: Need, left: int, *, long: bool) -> bool:

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from llmservice.cli import played_load
 from llmservice.cli.main import app
+from llmservice.cli.played_load import LONG_SECONDS, Request, load_and_engine
 
 pytestmark = pytest.mark.unit
 
@@ -81,3 +83,13 @@ def test_good_input_is_played(files: Path, options: str) -> None:
     ended = CliRunner().invoke(app, ["simulate", *options.format(files).split()])
     assert ended.exit_code == 0, ended.output
     assert "requests in" in ended.output
+
+
+@pytest.mark.parametrize("kind", ["dynamic", "llama-8b-a100"])
+def test_a_long_load_is_thinned_without_a_rate(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of a fast engine's capacity over two weeks is more than can be played, and nobody asked for that much."""
+    monkeypatch.setattr(played_load, "THINNED", 0.01)
+    asked = Request(kind, "days", None, None, None, "linear", None, None, None, 64, "3m", 0)
+    _, load = load_and_engine(asked)
+    assert load.seconds > LONG_SECONDS
+    assert load.mean_rate == pytest.approx(0.01, rel=0.1)

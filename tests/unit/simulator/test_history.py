@@ -38,6 +38,13 @@ def test_rates_with_holes_filled() -> None:
     assert series.rates.tolist() == [2.0] * 6 + [4.0] * 4
 
 
+def test_a_past_begins_with_the_service_and_ends_with_it() -> None:
+    """What comes first is no rate of the days before it: those were of no service."""
+    arrivals = np.full(10, np.nan)
+    arrivals[4:8] = [120, np.nan, 240, 240]
+    assert past(arrivals=arrivals).series().rates.tolist() == [2.0, 3.0, 4.0, 4.0]
+
+
 def test_a_past_without_requests_is_told() -> None:
     with pytest.raises(HistoryError, match="no requests"):
         past(arrivals=np.full(10, np.nan)).series()

@@ -91,8 +91,14 @@ def test_a_wave_far_below_what_there_is_keeps_no_crowd() -> None:
 
 @pytest.mark.parametrize(("miss", "cooldowns"), [(1.0, 2.5), (1.1, 2.5), (1.2, 5.0), (1.5, 6.0), (2.0, 6.0)])
 def test_the_less_is_foreseen_the_longer_fewer_must_have_been_enough(miss: float, cooldowns: float) -> None:
-    assert agreed_seconds(600.0, miss) == pytest.approx(cooldowns * 600.0)
+    assert agreed_seconds(450.0, miss) == pytest.approx(cooldowns * 450.0)
     assert agreed_seconds(30.0, miss) == pytest.approx(cooldowns * 180.0), "a window needs some time to tell anything"
+
+
+@pytest.mark.parametrize(("lead", "minutes"), [(300.0, 30), (600.0, 45), (1080.0, 45), (1800.0, 75)])
+def test_the_longest_wait_is_no_longer_than_the_course_of_a_day_allows(lead: float, minutes: float) -> None:
+    assert agreed_seconds(lead, 2.0) == pytest.approx(60.0 * minutes)
+    assert agreed_seconds(lead, 1.0) == pytest.approx(2.5 * lead)
 
 
 def test_where_nothing_is_known_of_forecasts_the_wait_is_longest() -> None:

@@ -40,7 +40,10 @@ class History:
     step_seconds: Floats
 
     def series(self) -> RateSeries:
-        """Requests/s, holes filled in. Raises HistoryError where less than two windows are known."""
+        """Requests/s from the first to the last window that is known, holes filled in.
+
+        Raises HistoryError where less than two windows are known.
+        """
         places = np.arange(len(self.arrivals))
         known = np.isfinite(self.arrivals)
         if known.sum() < 2 or float(self.arrivals[known].sum()) <= 0:
@@ -48,7 +51,9 @@ class History:
                 "no requests are recorded for this service in this time: check its namespace and name, and that "
                 "Prometheus scrapes its gate, or look further back"
             )
-        return RateSeries(np.interp(places, places[known], self.arrivals[known]) / self.window, self.window)
+        first, last = places[known][[0, -1]]
+        filled = np.interp(places[first : last + 1], places[known], self.arrivals[known])
+        return RateSeries(filled / self.window, self.window)
 
     def tokens(self) -> Tokens:
         """Mean lengths, and the usual spread of them."""

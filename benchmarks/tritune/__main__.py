@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.figures import RESULTS, ROOT, Figures, quick
-from benchmarks.tritune import ablation, checks, constant, faulty, flapping, recorded, report, stepping, weeks
+from benchmarks.tritune import ablation, aside, checks, constant, faulty, flapping, recorded, report, stepping, weeks
 from benchmarks.tritune.cell import Cell, Numbers, Scope, kept, played
 from benchmarks.tritune.pictures import pictures
 
@@ -31,6 +31,7 @@ PLAYS: Final[dict[str, tuple[str, Cells, Play]]] = {
     "W2": ("stepping", stepping.cells, stepping.play),
     "recorded": ("recorded", recorded.cells, recorded.play),
     "W7": ("weeks", weeks.cells, weeks.play),
+    "W7 aside": ("aside", aside.cells, aside.play),
     "W8": ("faulty", faulty.cells, faulty.play),
     "ablation": ("ablation", ablation.cells, ablation.play),
     "adversary": ("flapping", flapping.cells, flapping.play),

@@ -25,7 +25,9 @@ HERE: Final = Path(__file__).parent
 PLAYED_BY_ALL: Final = ("contest", "baselines", "oracles", "questions", "played", "best_setting")
 """Modules of this folder on which every contestant's numbers depend, beside its workload's own."""
 NOT_SIMULATED: Final = ("history.py", "series.py")
-SHORTENED: Final = ("weeks", "ablation", "flapping", "checks")
+PLAYED_WITH: Final = {"aside": ("weeks",)}
+"""Further modules of this folder that a module's numbers depend on."""
+SHORTENED: Final = ("weeks", "aside", "ablation", "flapping", "checks")
 """Modules whose cells are shorter in a quick run; others have fewer of them."""
 TUNERS: Final = ("tuner", "without")
 """Beginnings of the names of policies that run the tuner."""
@@ -95,7 +97,7 @@ def played(scope: Scope, cell: Cell, module: str, play: Callable[[], Numbers]) -
 
 @cache
 def _hash(module: str, tuner: bool) -> str:
-    files = [HERE / f"{name}.py" for name in (module, *PLAYED_BY_ALL)]
+    files = [HERE / f"{name}.py" for name in (module, *PLAYED_WITH.get(module, ()), *PLAYED_BY_ALL)]
     files += [one for one in sorted((TUNING / "simulator").glob("*.py")) if one.name not in NOT_SIMULATED]
     files += sorted(TUNING.glob("*.py")) if tuner else [TUNING / "measured.py", TUNING / "settings.py"]
     return digest(path.read_text() for path in files if path.is_file())

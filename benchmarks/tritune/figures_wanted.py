@@ -87,7 +87,7 @@ def _listed(value: float | list[float] | None) -> list[float]:
 def wanted(results: Results) -> list[Wanted]:
     """Every figure that the results suffice for, in the order of the table."""
     made = [*_simulator(results), *_steady(results), *_stepped(results), *_recorded(results), *_weeks(results)]
-    made += [*_faults(results), *_rest(results)]
+    made += [*_aside(results), *_faults(results), *_rest(results)]
     return [one for one in made if one.values]
 
 
@@ -171,13 +171,7 @@ much (`ENOUGH`)."""
 
 def _weeks(results: Results) -> Iterable[Wanted]:
     everything = Picked(results, "W7")
-    for lead, goal in RATIO_GOALS.items():
-        mine = {cell: one for cell, one in everything.cells.items() if cell.variant.endswith(f" {lead}")}
-        seeds = len({cell.seed for cell in mine})
-        ratios = tuple(ratio for cell in mine if (ratio := against(results, cell, ("O2 lead-time oracle",))))
-        yield Wanted(f"w7_hours_by_oracle_{lead}s", ratios, "ratio", goal, seeds=seeds)
-        violated = tuple(float(np.mean(_listed(one["violated"]))) for one in mine.values())
-        yield Wanted(f"w7_violated_minutes_{lead}s", violated, "%", 100 * GOALS[lead], seeds=seeds)
+    yield from _by_oracle(results, everything, "w7")
     steps = {cell: one for cell, one in everything.cells.items() if cell.variant.endswith("stepwise")}
     ratios = tuple(ratio for cell in steps if (ratio := against(results, cell, ("O2 lead-time oracle",))))
     yield Wanted("w7_stepwise_hours_by_oracle_180s", ratios, "ratio", seeds=len({cell.seed for cell in steps}))
@@ -196,6 +190,27 @@ def _weeks(results: Results) -> Iterable[Wanted]:
         yield Wanted(f"w7_{name}", tuple(everything(name)), unit, goal, reduced="worst", seeds=everything.seeds)
     for name in ("reversals", "dropped_by_scaling"):
         yield Wanted(f"w7_{name}", tuple(everything(name)), name, 0.0, reduced="sum", seeds=everything.seeds)
+
+
+def _by_oracle(results: Results, picked: Picked, name: str) -> Iterable[Wanted]:
+    """Hours in the lead-time oracle's and violated minutes, by cold start."""
+    for lead, goal in RATIO_GOALS.items():
+        mine = {cell: one for cell, one in picked.cells.items() if cell.variant.endswith(f" {lead}")}
+        seeds = len({cell.seed for cell in mine})
+        ratios = tuple(ratio for cell in mine if (ratio := against(results, cell, ("O2 lead-time oracle",))))
+        yield Wanted(f"{name}_hours_by_oracle_{lead}s", ratios, "ratio", goal, seeds=seeds)
+        violated = tuple(float(np.mean(_listed(one["violated"]))) for one in mine.values())
+        yield Wanted(f"{name}_violated_minutes_{lead}s", violated, "%", 100 * GOALS[lead], seeds=seeds)
+
+
+def _aside(results: Results) -> Iterable[Wanted]:
+    """As W7, on weeks that nobody tuned for."""
+    cells = Picked(results, "W7 aside")
+    yield from _by_oracle(results, cells, "aside")
+    yield Wanted(
+        "aside_changes_a_day", tuple(cells("changes_a_day")), "changes/day", 24.0, reduced="worst", seeds=cells.seeds
+    )
+    yield Wanted("aside_reversals", tuple(cells("reversals")), "reversals", 0.0, reduced="sum", seeds=cells.seeds)
 
 
 def _saved(results: Results, picked: Picked, policies: Sequence[str]) -> tuple[float, ...]:

@@ -23,6 +23,7 @@ TITLES: Final = {
     "W5": "Code completion; kind B, judged on the second half",
     "W6": "Long context; kind B, judged on the second half",
     "W7": "Fourteen days; kind B, judged on the second week",
+    "W7 aside": "Fourteen days that nobody tuned for; kind B, judged on the second week",
 }
 COLUMNS: Final = (
     "",

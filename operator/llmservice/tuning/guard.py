@@ -24,8 +24,8 @@ AGREED_BY_MISS: Final = 25.0
 Choices of this tuner: a load that is foreseen within a tenth gives up what it does not need after two and a half, one
 that surprises keeps it for six, since what goes then may be wanted back while it may not come."""
 MOST_AGREED_SECONDS: Final = 2700.0
-"""Nor for longer than this, unless `LEAST_AGREED` cooldowns are: over three quarters of an hour it is the course of the day
-that a wait holds up, however long a cold start takes."""
+"""Nor for longer than this, unless `LEAST_AGREED` cooldowns are: over three quarters of an hour it is the course of the
+day that a wait holds up, however long a cold start takes."""
 FREEZE: Final = HOUR
 """Nothing is tried for so long after something was undone."""
 BAN: Final = DAY

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -47,7 +48,7 @@ class PodWindow:
         return grown
 
     def level(self, selector: Selector, at: float) -> float | None:
-        """A gauge at a moment, summed over its series; None where none of them had been read by then.
+        """A gauge at a moment, summed over its series; None where none was read by then, or one is no number.
 
         A series that the newest look no longer shows has ended, and counts nothing. Before a new pod was there, its
         gauges were zero: were they unknown, they would hide what is known of all others.
@@ -58,13 +59,17 @@ class PodWindow:
         if look is None:
             return 0.0 if self.from_zero else None
         found = [_value_at(points, look) for _, points in self._series(selector)]
-        return sum(value for value in found if value is not None)
+        level = sum(value for value in found if value is not None)
+        return level if math.isfinite(level) else None
 
     def mean_level(self, selector: Selector) -> float | None:
-        """A gauge's mean over the looks of the window, the largest of its series; None without one."""
+        """A gauge's mean over the looks of the window at which it was a number, the largest of its series.
+
+        None where it was none at any of them.
+        """
         means = []
         for _, points in self._series(selector):
-            inside = [point.value for point in points if self.since < point.at <= self.until]
+            inside = [one.value for one in points if self.since < one.at <= self.until and math.isfinite(one.value)]
             if inside:
                 means.append(sum(inside) / len(inside))
         return max(means, default=None)

@@ -40,13 +40,16 @@ def growth(points: Sequence[Point], since: float, until: float, *, from_zero: bo
     """How much a counter grew in (since, until]; one that fell has begun again and has grown from zero.
 
     `points` are in order of time. A series without a point at or before `since` is new: it counts from zero when
-    `from_zero` (its exporter was read before, without it), else from its first point.
+    `from_zero` (its exporter was read before, without it), else from its first point. What is no number (NaN, an
+    infinity) is passed over, as if nobody had looked then.
     """
     base: float | None = None
     grown = 0.0
     for point in points:
         if point.at > until:
             break
+        if not math.isfinite(point.value):
+            continue
         if point.at <= since:
             base = point.value
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -32,6 +33,8 @@ KEPT_WINDOWS: Final = 6
 """For how long samples are kept."""
 
 Key = tuple[str, str]
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -147,7 +150,14 @@ class SignalsWatch:
         for key, known in due.items():
             whole = known.since is not None and now - known.since >= (LOOKS - 0.5) * self.interval
             if self._watched.get(key) is known and (known.since is None or whole):
-                self._window(key, known, now, fault)
+                self._window_alone(key, known, now, fault)
+
+    def _window_alone(self, key: Key, known: _Watched, now: float, fault: str) -> None:
+        """A window of one service, whose fault is its own: all others are looked at by the same task."""
+        try:
+            self._window(key, known, now, fault)
+        except Exception as error:  # what is on a page is not ours to choose
+            log.exception("window failed, its knobs stay: %s", error, extra={"service": f"{key[0]}/{key[1]}"})
 
     def _window(self, key: Key, known: _Watched, now: float, fault: str) -> None:
         asked = known.asked

@@ -10,7 +10,8 @@ from llmservice.api.knobs import Knobs
 from llmservice.signals.adapters import NATIVE, NVIDIA_VLLM, TENSORRT_LLM
 from llmservice.signals.frame import Frame, ReadyPod
 from llmservice.signals.measure import measure
-from llmservice.tuning.measured import Replicas, Signals, Validity
+from llmservice.signals.series import SeriesId
+from llmservice.tuning.measured import MISSING, Replicas, Signals, Validity
 from tests.unit.signals.pods import ENGINE, GATE, Pod
 
 pytestmark = pytest.mark.unit
@@ -213,6 +214,39 @@ def test_the_fullest_replica_s_cache_is_the_service_s() -> None:
     for pod in pods:
         pod.scrape(60)
     assert measured(pods).kv_usage.known == 0.9
+
+
+NO_NUMBERS = pytest.mark.parametrize("wrong", [float("nan"), float("inf"), -float("inf")])
+
+
+@NO_NUMBERS
+def test_a_gauge_that_is_no_number_is_missing_and_not_zero(wrong: float) -> None:
+    """A ratio of nothing is NaN in Prometheus' format, and whoever counts with it later has no number either."""
+    pod = scraped(Pod(), 0)
+    pod.complete(60)
+    for name in ("llm_gate_held_requests", "llm_engine_running_sequences", "llm_engine_waiting_sequences"):
+        pod.put(name, ENGINE if name.startswith("llm_engine") else GATE, wrong)
+    signals = measured([scraped(pod, 60)])
+    assert {signals.queue_depth, signals.running, signals.waiting, signals.arrivals} == {MISSING}
+    assert signals.completions.known == 1
+
+
+@NO_NUMBERS
+def test_a_cache_is_as_full_as_those_that_tell_it(wrong: float) -> None:
+    pod = scraped(Pod(), 0)
+    pod.put("llm_engine_kv_cache_usage_ratio", ENGINE, 0.5)
+    pod.scrape(30)
+    pod.put("llm_engine_kv_cache_usage_ratio", ENGINE, wrong)
+    assert measured([scraped(pod, 60)]).kv_usage.known == 0.5
+
+
+@NO_NUMBERS
+def test_a_counter_that_is_no_number_for_once_grew_by_what_it_did_around_it(wrong: float) -> None:
+    pod, completed = scraped(Pod(), 0), SeriesId.of("llm_gate_requests_total", {**GATE, "outcome": "completed"})
+    for at, new in ((15, 60.0), (30, wrong), (45, 660.0), (60, 720.0)):
+        pod.values[completed] = new
+        pod.scrape(at)
+    assert measured([pod]).completions.known == 12
 
 
 @pytest.mark.parametrize(

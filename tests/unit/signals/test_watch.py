@@ -148,6 +148,26 @@ async def test_a_source_that_fails_is_told_with_the_window() -> None:
     assert latest.figures.queue_depth is None
 
 
+async def test_a_window_that_fails_is_of_one_service_alone(caplog: pytest.LogCaptureFixture) -> None:
+    """One task looks at all services, and the operator ends with it."""
+    stop, pods = asyncio.Event(), Pods()
+    decided: list[Key] = []
+
+    def decide(key: Key, _looked: Looked, _now: float) -> bool:
+        if key == CHAT:
+            raise ValueError("cannot convert float NaN to integer")
+        decided.append(key)
+        return False
+
+    watch = SignalsWatch(pods, Turns(7, stop), lambda _: None, decide)
+    watch.watch(CHAT, asked("p0"))
+    watch.watch(("default", "code"), asked("c0"))
+    await watch.run(stop)
+    assert decided == [("default", "code")] * 3
+    failed = [record for record in caplog.records if "window failed" in record.message]
+    assert [vars(record)["service"] for record in failed] == ["default/chat"] * 3
+
+
 async def test_a_service_without_ready_pods_is_not_read_and_has_no_figures() -> None:
     stop, pods = asyncio.Event(), Pods()
     watch = SignalsWatch(pods, Turns(2, stop), lambda _: None)

@@ -79,7 +79,10 @@ def load_and_engine(request: Request) -> tuple[Kind, Load]:
     _fits_together(request.given)
     kind, load = _past(request) if request.prometheus is not None else _present(request)
     if not len(load.times):
-        raise typer.BadParameter("no request comes at so low a rate: write a higher --rate", param_hint="--rate")
+        raise typer.BadParameter(
+            "no request comes at so low a rate, or within so short a time: write a higher --rate, or play longer",
+            param_hint="--trace" if request.trace else "--rate",
+        )
     if load.seconds > (MOST_DAYS + 1) * 86400:
         raise typer.BadParameter(
             f"the load lasts {load.seconds / 86400:,.0f} days: play {MOST_DAYS} or less, a part or at a higher rate",
@@ -159,7 +162,8 @@ def _recorded(request: Request, path: Path) -> Load:
     mended = mend(trace)
     filled = int(np.count_nonzero(mended.rates != trace.rates))
     if filled:
-        typer.secho(f"{filled} windows are holes in the recording and were filled in", err=True)
+        holes = "1 window is a hole" if filled == 1 else f"{filled} windows are holes"
+        typer.secho(f"{holes} in the recording, filled in here", err=True)
     mean = request.rate or float(mended.rates.mean())
     _few_enough(mean, mended.seconds)
     return follow(RateSeries(mended.rates, mended.window), request.seed, mean, Inside(request.inside))

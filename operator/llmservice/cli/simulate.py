@@ -19,15 +19,18 @@ from llmservice.tuning.simulator.run import Run
 
 LONG_SECONDS: Final = 4 * 86400.0
 """A load from which on somebody who waits should be told."""
+ENOUGH: Final = 0.99
+"""Share of requests within every objective from which on a fixed number of replicas is one that would do."""
 
 
 def simulate_request(request: Request, *, as_json: bool) -> None:
     """Prints the comparison. Raises typer.BadParameter for what cannot be simulated."""
     kind, load = load_and_engine(request)
+    objectives = _objectives(request, kind)
     question = Question(
         kind=kind,
         load=load,
-        objectives=_objectives(request, kind),
+        objectives=objectives,
         max_replicas=request.max_replicas,
         times=PlantTimes(cold_start=seconds_of(request.cold_start, "--cold-start")),
         seed=request.seed,
@@ -36,15 +39,29 @@ def simulate_request(request: Request, *, as_json: bool) -> None:
         typer.secho("without numba this takes minutes: pip install numba", fg=typer.colors.YELLOW, err=True)
     elif load.seconds > LONG_SECONDS and not as_json:
         typer.secho(f"{load.seconds / 86400:.0f} days take minutes", fg=typer.colors.YELLOW, err=True)
-    count, fixed = smallest_fixed(question)
+    count, fixed = smallest_fixed(question, ENOUGH)
     rows = [("tuned", tuned(question, start=count)), (f"fixed {count}", fixed)]
     if as_json:
         typer.echo(json.dumps({name: _figures(run, question) for name, run in rows}, indent=2))
     else:
         _print(question, rows)
+    if fixed.judge.attainment() < ENOUGH:
+        typer.secho(
+            f"not even {count} replicas, never changed, give {ENOUGH:.0%} of the requests their objectives: "
+            "write a higher --max-replicas, or longer objectives",
+            fg=typer.colors.YELLOW,
+            err=True,
+        )
 
 
 def _objectives(request: Request, kind: Kind) -> tuple[Objective, ...]:
+    """Those asked for, else usual ones of the kind. Raises typer.BadParameter for one that the kind has no time for."""
+    if request.per_token is not None and isinstance(kind, BatchKind):
+        raise typer.BadParameter(
+            "a batch that runs to completion has no time per token: write --latency, or play an engine that answers "
+            "token by token",
+            param_hint="--per-token",
+        )
     asked = (
         (Metric.LATENCY, request.latency, "--latency"),
         (Metric.TIME_TO_FIRST_TOKEN, request.first_token, "--first-token"),

@@ -20,6 +20,8 @@ FILES = {
     "few": b"time_s,rps\n0,0.0001\n60,0.0001\n",
     "many": b"time_s,rps\n0,900000\n60,900000\n",
     "month": b"time_s,rps\n0,0.01\n2678400,0.01\n",
+    "short": b"time_s,rps\n0,5\n1e-6,5\n",
+    "twice": b"time_s,rps,rps\n0,5,7\n60,5,7\n",
     "words": b"time_s,rps\n0,5\n60,many\n",
     "gzip": gzip.compress(b"time_s,rps\n"),
     "utf16": "time_s,rps\n".encode("utf-16"),
@@ -42,7 +44,13 @@ def files(tmp_path: Path) -> Path:
         ("--trace {}/gzip", "{}/gzip: not UTF-8 text (byte 1): unpack it, or save it as UTF-8"),
         ("--trace {}/utf16", "{}/utf16: not UTF-8 text (byte 0)"),
         ("--trace {}/words", "{}/words: line 3: rps is 'many': write a number of requests/s"),
-        ("--trace {}/few", "no request comes at so low a rate: write a higher --rate"),
+        (
+            "--trace {}/few",
+            "--trace: no request comes at so low a rate, or within so short a time: write a higher --rate",
+        ),
+        ("--trace {}/short", "--trace: no request comes at so low a rate, or within so short a time"),
+        ("--trace {}/twice", "{}/twice: line 1: two columns are named 'rps': rename or leave out one of them"),
+        ("--per-token 1ms", "--per-token: a batch that runs to completion has no time per token: write --latency, or"),
         ("--trace {}/many", "900000 requests/s over 0.03 h are more than 30,000,000 requests: write --rate 2.5e+05"),
         ("--trace {}/month", "the load lasts 62 days: play 31 or less"),
         ("--trace {}/rates --inside x", "--inside: no x: write linear, stepwise"),
@@ -83,6 +91,26 @@ def test_good_input_is_played(files: Path, options: str) -> None:
     ended = CliRunner().invoke(app, ["simulate", *options.format(files).split()])
     assert ended.exit_code == 0, ended.output
     assert "requests in" in ended.output
+
+
+@pytest.mark.parametrize(("holes", "told"), [(1, "1 window is a hole"), (2, "2 windows are holes")])
+def test_holes_that_were_filled_in_are_told(tmp_path: Path, holes: int, told: str) -> None:
+    rates = [5] * 20 + [0] * holes + [5] * 20
+    rows = [f"{60 * place},{rate}" for place, rate in enumerate(rates)]
+    (tmp_path / "rates").write_text("\n".join(["time_s,rps", *rows]))
+    ended = CliRunner().invoke(app, ["simulate", "--trace", str(tmp_path / "rates")])
+    assert f"{told} in the recording, filled in here" in ended.output
+
+
+def test_a_number_of_replicas_that_does_not_do_is_told(files: Path) -> None:
+    ended = CliRunner().invoke(
+        app, ["simulate", "--trace", f"{files}/azure", "--latency", "1us", "--max-replicas", "2"]
+    )
+    assert ended.exit_code == 0, ended.output
+    assert "fixed 2" in ended.output
+    assert "not even 2 replicas, never changed, give 99% of the requests their objectives: write" in ended.output
+    ended = CliRunner().invoke(app, ["simulate", "--trace", f"{files}/azure", "--max-replicas", "2"])
+    assert "not even" not in ended.output
 
 
 @pytest.mark.parametrize("kind", ["dynamic", "llama-8b-a100"])

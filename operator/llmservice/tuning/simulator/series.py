@@ -55,6 +55,9 @@ def parse_trace(text: str, column: str | None = None) -> Load | RateSeries:
     rows = _table(text)
     number, header = next(rows, (1, []))
     names = [name.strip() for name in header]
+    twice = next((name for name in names if name and names.count(name) > 1), None)
+    if twice is not None:
+        raise TraceError(f"line {number}: two columns are named {twice[:40]!r}: rename or leave out one of them")
     if "time_s" in names:
         return _rates(rows, number, names, column)
     if "TIMESTAMP" in names:

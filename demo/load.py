@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import sys
 import time
 from dataclasses import dataclass, field
 
@@ -77,9 +78,11 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=24)
     options = parser.parse_args()
     started = time.monotonic()
-    tally = asyncio.run(
-        run_load(options.url, options.model, streams=options.streams, seconds=options.seconds, tokens=options.tokens)
-    )
+    load = run_load(options.url, options.model, streams=options.streams, seconds=options.seconds, tokens=options.tokens)
+    try:
+        tally = asyncio.run(load)
+    except KeyboardInterrupt:  # Ctrl-C reaches the whole demo, which says what it does about it
+        sys.exit(130)
     print(tally.line(time.monotonic() - started))
     for error in tally.errors[:3]:
         print(f"  {error}")

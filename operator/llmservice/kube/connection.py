@@ -47,6 +47,12 @@ async def open_connection(kubeconfig: Path | None, context: str | None) -> Conne
     in_pod = kubeconfig is None and context is None and "KUBERNETES_SERVICE_HOST" in os.environ
 
     async def load() -> None:
+        missing = "" if in_pod else _missing(kubeconfig)
+        if missing:
+            raise Unavailable(
+                f"no access to a cluster: there is no kubeconfig {missing}; name one in KUBECONFIG or --kubeconfig",
+                may_have_happened=False,
+            )
         try:
             if in_pod:
                 kube_config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
@@ -73,3 +79,10 @@ async def open_connection(kubeconfig: Path | None, context: str | None) -> Conne
 
     await load()
     return Connection(ApiClient(configuration), load)
+
+
+def _missing(kubeconfig: Path | None) -> str:
+    """The files that would be read, as they are written, where there is none of them; empty: there is one."""
+    files = str(kubeconfig or os.environ.get("KUBECONFIG") or "~/.kube/config")
+    there = any(Path(file).expanduser().exists() for file in files.split(os.pathsep) if file)
+    return "" if there else files

@@ -271,7 +271,7 @@ async def test_in_a_pod_without_a_token_the_error_says_so(monkeypatch: pytest.Mo
 
 
 async def test_without_a_configuration_the_error_says_what_to_give(tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match="give a kubeconfig and a context"):
+    with pytest.raises(Unavailable, match="name one in KUBECONFIG or --kubeconfig"):
         await open_connection(tmp_path / "missing", None)
 
 

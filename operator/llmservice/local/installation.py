@@ -98,6 +98,7 @@ def _prepare_backends(source: Path, stub: Path, cache: Path) -> Path:
     Its name tells every file that is linked and the stub's facts, with its path: environments made by one package
     manager share files by hard links, so the same inode in another environment, perhaps one that was deleted since,
     says nothing about where the links lead. What is there is used only if nothing is missing from it.
+    Raises OSError where the cache cannot be written; nothing half made is left there.
     """
     there = [file for file in sorted(source.glob("*/*")) if file.name != "__pycache__"]
     links = {Path(file.parent.name, file.name): file.resolve() for file in there}
@@ -111,13 +112,16 @@ def _prepare_backends(source: Path, stub: Path, cache: Path) -> Path:
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
-    for place, file in links.items():
-        (fresh / place).parent.mkdir(exist_ok=True)
-        (fresh / place).symlink_to(file)
-    (fresh / own).parent.mkdir(exist_ok=True)
-    shutil.copyfile(stub, fresh / own)
-    (fresh / own).chmod(0o755)
-    _move_into_place(fresh, target, lambda: _is_whole(target, links, own, facts.st_size))
+    try:
+        for place, file in links.items():
+            (fresh / place).parent.mkdir(exist_ok=True)
+            (fresh / place).symlink_to(file)
+        (fresh / own).parent.mkdir(exist_ok=True)
+        shutil.copyfile(stub, fresh / own)
+        (fresh / own).chmod(0o755)
+        _move_into_place(fresh, target, lambda: _is_whole(target, links, own, facts.st_size))
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)  # where it was moved, it is not there any more
     return target
 
 
@@ -141,6 +145,5 @@ def _move_into_place(fresh: Path, target: Path, is_done: Callable[[], bool]) -> 
             shutil.rmtree(broken, ignore_errors=True)
         fresh.rename(target)
     except OSError:
-        shutil.rmtree(fresh)
         if not is_done():
             raise

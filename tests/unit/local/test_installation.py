@@ -92,6 +92,19 @@ def test_prepared_backends_that_are_not_whole_are_made_again(
     assert [path.name for path in python.parent.parent.iterdir()] == [python.parent.name], "nothing is left behind"
 
 
+def test_backends_that_cannot_be_prepared_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = wheel(tmp_path / "site" / "pytriton" / "tritonserver")
+    monkeypatch.setattr(installation, "_wheel_root", lambda: root)
+
+    def full(*_: object) -> None:
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfile", full)
+    with pytest.raises(OSError, match="No space"):
+        find_installation(tmp_path / "cache")
+    assert list((tmp_path / "cache" / "backends").iterdir()) == []
+
+
 def test_a_wheel_without_a_stub_for_this_python_says_which_it_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,8 @@ Choices of this tuner: a load that is foreseen within a tenth gives up what it d
 that surprises keeps it for six, since what goes then may be wanted back while it may not come."""
 MOST_AGREED_SECONDS: Final = 2700.0
 """Nor for longer than this, unless `LEAST_AGREED` cooldowns are: over three quarters of an hour it is the course of the
-day that a wait holds up, however long a cold start takes."""
+day that a wait holds up, however long a cold start takes. What is enough follows the highest forecast of as long
+(`learnt.learn`), so that up to twice this passes between a fall of the load and the first replica that goes."""
 FREEZE: Final = HOUR
 """Nothing is tried for so long after something was undone."""
 BAN: Final = DAY
@@ -118,7 +119,10 @@ def lock_seconds(lead: float) -> float:
 
 
 def agreed_seconds(lead: float, miss: float) -> float:
-    """Seconds for which fewer replicas must have been enough before any goes. `miss`: the factor forecasts miss by."""
+    """Seconds for which fewer replicas must have been enough before any goes.
+
+    `lead`: seconds of a cold start; `miss`: the factor that forecasts miss by, 1 and more.
+    """
     one = cooldown(Knob.REPLICAS, lead)
     most = max(LEAST_AGREED * one, min(MOST_AGREED * one, MOST_AGREED_SECONDS))
     return min(most, max(LEAST_AGREED, AGREED_BY_MISS * (miss - 1.0)) * one)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
+from pydantic import Field
+
 from llmservice.tuning.measured import Signals
 from llmservice.tuning.memory import Memory, newest
 from llmservice.tuning.settings import Objective
@@ -25,6 +27,8 @@ KEPT_FOR: Final = 3600.0
 """Seconds after the last miss for which replicas stay."""
 MORE: Final = 0.25
 """Of the replicas there are, kept beyond them; one at least."""
+MOST_FLOOR: Final = 1_000_000
+"""More replicas than any service has: a memory that says so is none."""
 
 
 def told(floor: int) -> str:
@@ -37,18 +41,22 @@ class BurstsFelt(Memory):
     """When objectives were missed by bursts, and the replicas that are kept for the next one."""
 
     missed: Annotated[tuple[float, ...], newest(8)] = ()
-    floor: int = 0
+    floor: Annotated[int, Field(ge=0, le=MOST_FLOOR)] = 0
 
     def floor_at(self, now: float) -> int:
         """Replicas to keep; 0: none for this reason."""
         return self.floor if self.missed and now < self.missed[-1] + KEPT_FOR else 0
 
 
+def repaired(memory: BurstsFelt, now: float) -> BurstsFelt:
+    """`memory` without what lies in the future: a clock that was set back must not keep replicas for ever."""
+    return memory.model_copy(update={"missed": tuple(at for at in memory.missed if at <= now)})
+
+
 def feel(
     memory: BurstsFelt, signals: Signals, objectives: tuple[Objective, ...], capacity: float, now: float
 ) -> BurstsFelt:
     """`memory` after a window of a service whose replicas each hold the objectives for `capacity` requests/s."""
-    memory = memory.model_copy(update={"missed": tuple(at for at in memory.missed if at <= now)})
     supply = signals.knobs.replicas
     load = signals.arrivals.known_or(0.0) / max(1e-9, capacity * supply)
     # A burst leaves a queue that is served within the window, which is what makes it no steady one.

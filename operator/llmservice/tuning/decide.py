@@ -12,9 +12,9 @@ from typing import Final
 
 from llmservice.api.operations import TuningMode
 from llmservice.tuning import account, blind, bursts_felt, verify
-from llmservice.tuning.decision import Action, Decision, Knob, Outcome, sentence
+from llmservice.tuning.decision import Action, Decision, Knob, Outcome, counted, sentence
 from llmservice.tuning.forecast import doubt
-from llmservice.tuning.guard import agreed_seconds, free_at, repaired
+from llmservice.tuning.guard import agreed_seconds, free_at, repaired, went_and_came_back_until
 from llmservice.tuning.interruption import interrupted
 from llmservice.tuning.knob_moves import Step, in_place_first, next_step, ordered
 from llmservice.tuning.learnt import lead_of, learn
@@ -56,7 +56,9 @@ def decide(settings: Settings, signals: Signals, state: State, now: float) -> tu
     """What to do after this window, and what to remember. `now` is seconds since the epoch."""
     if settings.mode is TuningMode.OFF:
         return Decision(Outcome.OFF, signals.knobs, signals.knobs, "Tuning is off: knobs stay where they are."), state
-    state = state.model_copy(update={"guard": repaired(state.guard, now)})
+    state = state.model_copy(
+        update={"guard": repaired(state.guard, now), "bursts_felt": bursts_felt.repaired(state.bursts_felt, now)}
+    )
     ended, state = interrupted(settings, signals, state, now)
     if ended is not None:
         decision = ended
@@ -81,9 +83,10 @@ def _decide(settings: Settings, signals: Signals, state: State, now: float) -> t
         }
     )
     one = replace(one, state=state, lead=lead_of(state.learnt, settings))
-    idle = _idle(one)
-    if idle is not None:
-        return idle
+    state = _counted_idle(one)
+    one = replace(one, state=state)
+    if state.guard.zero_windows > 0:
+        return _idle(one)
     modelled = model_of(state.learnt, settings, signals.knobs)
     if modelled.performance is None or modelled.distrust:
         return blind.unmodelled(settings, signals, state, now, modelled.distrust, trust.frozen)
@@ -95,24 +98,35 @@ def _decide(settings: Settings, signals: Signals, state: State, now: float) -> t
     return _modelled(one, modelled.performance, trust.frozen)
 
 
-def _idle(one: Pass) -> tuple[Decision, State] | None:
-    """Zero is a measurement: after some windows without any request, the fewest replicas do."""
+def _counted_idle(one: Pass) -> State:
+    """The memory with how many windows in a row no request came in, this one included; 0 where one did."""
     signals, guard = one.signals, one.state.guard
     nothing = signals.arrivals.known == 0 and signals.queue_depth.known_or(0.0) == 0
     windows = guard.zero_windows + 1 if nothing and signals.running.known_or(0.0) == 0 else 0
-    state = one.state.model_copy(update={"guard": guard.model_copy(update={"zero_windows": windows})})
-    if windows == 0:
-        return None
+    return one.state.model_copy(update={"guard": guard.model_copy(update={"zero_windows": windows})})
+
+
+def _idle(one: Pass) -> tuple[Decision, State]:
+    """Zero is a measurement: after some windows in a row without any request, the fewest replicas do."""
+    signals, state = one.signals, one.state
+    windows = state.guard.zero_windows
     floor = one.state.bursts_felt.floor_at(one.now)
     fewest = max(1, one.settings.bounds.min_replicas)
     least = max(fewest, floor)
     kept = f"; {bursts_felt.told(floor)}" if floor > fewest else ""
     supply = signals.knobs.replicas
     tried = one.state.trial is not None and one.state.trial.is_canary
-    if windows < ZERO_WINDOWS or supply <= least or signals.under_way or tried:
-        reason = sentence(f"no request came for {windows} windows{kept}")
-        return Decision(Outcome.HOLD, signals.knobs, signals.knobs, reason, headroom=1.0), state
-    action = Action(Knob.REPLICAS, supply, least, f"no request came for {windows} windows{kept}")
+    reason = f"no request came for {counted(windows, 'window')}{kept}"
+    stay = windows < ZERO_WINDOWS or supply <= least or bool(signals.under_way) or tried or bool(signals.replicas_owner)
+    free = went_and_came_back_until(state.guard, one.lead)
+    if stay or one.now < free:
+        wait = None if stay else free
+        if wait is not None:
+            reason += "; what went before came back, so it must last"
+        knobs = signals.knobs
+        held = Decision(Outcome.HOLD, knobs, knobs, sentence(reason), headroom=1.0, next_action_at=wait)
+        return held, state
+    action = Action(Knob.REPLICAS, supply, least, reason)
     return ordered(one.settings, signals, state, one.now, (action,), action.reason)
 
 

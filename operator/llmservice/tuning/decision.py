@@ -125,6 +125,11 @@ class Decision:
     """Held for so long that somebody should look."""
 
 
+def counted(count: int, noun: str) -> str:
+    """Such as `1 replica` and `2 replicas`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def sentence(text: str) -> str:
     """`text` as a sentence."""
     return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith(".") else ".")

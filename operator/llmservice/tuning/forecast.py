@@ -9,6 +9,8 @@ from __future__ import annotations
 from math import exp
 from typing import Annotated, Final
 
+from pydantic import Field
+
 from llmservice.tuning.memory import Memory, newest
 
 LEVEL_SECONDS: Final = 60.0
@@ -16,6 +18,10 @@ TREND_SECONDS: Final = 450.0
 PEAK_SECONDS: Final = 900.0
 """Replicas only go by the highest forecast of so long, or of as long as must agree that fewer would do, if longer."""
 MISSES_KEPT: Final = 720
+NOTES: Final = 100
+"""Forecasts noted in the time they are for, and in that of the highest: of more windows than that some are not noted,
+so that none is dropped before it is due."""
+KEPT: Final = 128
 UP_QUANTILE: Final = 0.95
 """Share of forecasts that the margin must cover."""
 LEAST_MISSES: Final = 30
@@ -26,24 +32,28 @@ STEEPEST: Final = 1.0
 """Most growth by trend over any time, relative: a trend of a few windows is no reason to double."""
 
 
+Rate = Annotated[float, Field(ge=0, le=1e9)]
+"""Requests/s, as many as anybody could send."""
+
+
 class Told(Memory):
     """A forecast made for `due`."""
 
     due: float
-    rate: float
+    rate: Rate
 
 
 class Forecast(Memory):
     """What is remembered of the rate. Requests/s; `slope` per second of time."""
 
     at: float = 0.0
-    level: float = 0.0
+    level: Rate = 0.0
     slope: float = 0.0
     windows: int = 0
-    told: Annotated[tuple[Told, ...], newest(128)] = ()
-    recent: Annotated[tuple[Told, ...], newest(128)] = ()
+    told: Annotated[tuple[Told, ...], newest(KEPT)] = ()
+    recent: Annotated[tuple[Told, ...], newest(KEPT)] = ()
     """Forecasts of the last while that no later one exceeds, `due` being when they were made."""
-    misses: Annotated[tuple[float, ...], newest(MISSES_KEPT)] = ()
+    misses: Annotated[tuple[Annotated[float, Field(ge=0)], ...], newest(MISSES_KEPT)] = ()
 
 
 def learn_rate(memory: Forecast, rate: float, now: float, lead: float, reach: float = PEAK_SECONDS) -> Forecast:
@@ -71,12 +81,11 @@ def learn_rate(memory: Forecast, rate: float, now: float, lead: float, reach: fl
     waiting = tuple(one for one in memory.told if one.due > now)
     rate = foretell(new, lead)
     recent = tuple(one for one in memory.recent if now - reach < one.due < now and one.rate > rate)
-    return new.model_copy(
-        update={
-            "told": (*waiting, Told(due=now + lead, rate=rate))[-128:],
-            "recent": (*recent, Told(due=now, rate=rate))[-128:],
-        }
-    )
+    if not waiting or now + lead - waiting[-1].due >= lead / NOTES:
+        waiting = (*waiting, Told(due=now + lead, rate=rate))
+    if not recent or now - recent[-1].due >= reach / NOTES:
+        recent = (*recent, Told(due=now, rate=rate))
+    return new.model_copy(update={"told": waiting[-KEPT:], "recent": recent[-KEPT:]})
 
 
 def highest(memory: Forecast) -> float:

@@ -128,6 +128,18 @@ def agreed_seconds(lead: float, miss: float) -> float:
     return min(most, max(LEAST_AGREED, AGREED_BY_MISS * (miss - 1.0)) * one)
 
 
+def went_and_came_back_until(guard: Guard, lead: float) -> float:
+    """Until when replicas stay, some of which went and came back within `lock_seconds`: for as long again. 0: none."""
+    went = came = 0.0
+    for one in guard.changes:
+        if one.knob is Knob.REPLICAS and one.new < one.old:
+            went, came = one.at, 0.0
+        elif one.knob is Knob.REPLICAS:
+            came = one.at
+    back = went > 0.0 and went < came < went + lock_seconds(lead)
+    return came + lock_seconds(lead) if back else 0.0
+
+
 def last_change(guard: Guard, *knobs: Knob) -> Change | None:
     """The newest change of any of `knobs` (of all, if none is named)."""
     return next((one for one in reversed(guard.changes) if not knobs or one.knob in knobs), None)

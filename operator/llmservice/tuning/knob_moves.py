@@ -8,11 +8,11 @@ from typing import Final
 
 from llmservice.api.knobs import Knobs
 from llmservice.api.operations import TuningMode
-from llmservice.tuning.decision import Action, Decision, Knob, Outcome, Scope, sentence
+from llmservice.tuning.decision import Action, Decision, Knob, Outcome, Scope, counted, sentence
 from llmservice.tuning.forecast import is_learnt
 from llmservice.tuning.guard import free_at, goes_back, is_banned, recorded
 from llmservice.tuning.measured import AT_ONCE, Signals, Turn
-from llmservice.tuning.optimise import Option
+from llmservice.tuning.optimise import LEAST_GAIN, Option
 from llmservice.tuning.performance import Candidate, Performance, capacity
 from llmservice.tuning.propose import Proposal
 from llmservice.tuning.settings import Settings
@@ -234,12 +234,18 @@ def _capacity_of(performance: Performance, after: Candidate, proposal: Proposal)
 
 
 def _words(here: Option, best: Option) -> str:
-    gain = (
-        f"{best.replicas} instead of {here.replicas} replicas would do"
-        if best.replicas < here.replicas
-        else f"a replica then takes {best.capacity:.3g} instead of {here.capacity:.3g} requests/s"
-    )
-    return f"with {_told(best.candidate)} instead of {_told(here.candidate)} {gain}"
+    return f"with {_told(best.candidate)} instead of {_told(here.candidate)} {gain_in_words(here, best)}"
+
+
+def gain_in_words(here: Option, best: Option) -> str:
+    """By what `optimise.choose` has `best`: fewer replicas, more capacity, less computing, or a shorter tail."""
+    if best.replicas < here.replicas:
+        return f"{best.replicas} instead of {counted(here.replicas, 'replica')} would do"
+    if best.capacity > here.capacity:
+        return f"a replica then takes {best.capacity:.3g} instead of {here.capacity:.3g} requests/s"
+    if best.busy < here.busy * (1 - LEAST_GAIN / 2):
+        return f"engines compute {100 * (1 - best.busy / here.busy):.0f} % less for the same requests"
+    return f"the tail takes {100 * best.tail:.0f} instead of {100 * here.tail:.0f} % of its objective"
 
 
 def _told(candidate: Candidate) -> str:

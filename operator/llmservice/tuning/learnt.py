@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import exp
 from typing import Annotated, Final
 
+from pydantic import Field
+
 from llmservice.tuning.burst import Burst, learn_burst
 from llmservice.tuning.forecast import PEAK_SECONDS, Forecast, doubt, learn_rate
 from llmservice.tuning.guard import agreed_seconds
@@ -27,7 +29,7 @@ LEAST_WINDOW: Final = 1.0
 class Used(Memory):
     """The service times the model in use was made of, kept until what is learnt differs."""
 
-    lines: tuple[tuple[float, float], ...] = ()
+    lines: Annotated[tuple[tuple[float, float], ...], Field(min_length=1)]
     gains: tuple[float, ...] = ()
     largest_seen: float = 0.0
     identified: bool = True
@@ -50,7 +52,7 @@ class Learnt(Memory):
     lead: LeadTime = LeadTime()
     input_tokens: float | None = None
     output_tokens: float | None = None
-    steps_per_batch: float | None = None
+    steps_per_batch: Annotated[float, Field(gt=0, le=1e9)] | None = None
     used: Used | None = None
     corrections: Annotated[tuple[Correction, ...], newest(8)] = ()
 
@@ -78,8 +80,7 @@ def learn(learnt: Learnt, settings: Settings, signals: Signals, now: float, pods
     update: dict[str, object] = {"lead": learn_starts(learnt.lead, signals.replicas.cold_starts)}
     rate = signals.arrivals.known
     if rate is not None:
-        reach = max(PEAK_SECONDS, agreed_seconds(lead_of(learnt, settings), doubt(learnt.forecast)))
-        update["forecast"] = learn_rate(learnt.forecast, rate, now, horizon, reach)
+        update["forecast"] = learn_rate(learnt.forecast, rate, now, horizon, peak_seconds(learnt, settings))
         update["burst"] = learn_burst(learnt.burst, signals.arrival_counts, rate, window)
     update["input_tokens"] = _mean(learnt.input_tokens, signals.input_tokens, window)
     update["output_tokens"] = _mean(learnt.output_tokens, signals.output_tokens, window)
@@ -90,6 +91,11 @@ def learn(learnt: Learnt, settings: Settings, signals: Signals, now: float, pods
 def lead_of(learnt: Learnt, settings: Settings) -> float:
     """Seconds from asking for a replica until it serves, to plan with."""
     return lead_seconds(learnt.lead, settings.costs.cold_start)
+
+
+def peak_seconds(learnt: Learnt, settings: Settings) -> float:
+    """For how long the highest forecast is remembered by which replicas go."""
+    return max(PEAK_SECONDS, agreed_seconds(lead_of(learnt, settings), doubt(learnt.forecast)))
 
 
 def token_times(learnt: Learnt) -> TokenTimes | None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from llmservice.tuning.decision import Infeasible, Prediction, Resource
-from llmservice.tuning.forecast import foretell, highest, margin
+from llmservice.tuning.forecast import PEAK_SECONDS, Forecast, foretell, highest, margin
 from llmservice.tuning.guard import Guard, is_banned, lock_seconds
-from llmservice.tuning.learnt import Learnt, lead_of
+from llmservice.tuning.learnt import Learnt, lead_of, peak_seconds
 from llmservice.tuning.measured import Signals
 from llmservice.tuning.optimise import Option, choose, options, replicas_for, without_infeasible
 from llmservice.tuning.performance import Candidate, Performance
@@ -84,7 +84,8 @@ def propose(
 ) -> Proposal:
     """The proposal after a window. `horizon` is seconds until what is asked for now will have served a window."""
     rate = signals.arrivals.known_or(learnt.forecast.level)
-    asked = _asked(learnt, horizon, lock_seconds(lead_of(learnt, settings)))
+    locked = lock_seconds(lead_of(learnt, settings))
+    asked = _asked(learnt.forecast, horizon, locked, PEAK_SECONDS / peak_seconds(learnt, settings))
     demand = asked.demand
     feasible, cannot = without_infeasible(performance, settings.objectives)
     share = share_of(learnt, settings, feasible)
@@ -120,9 +121,10 @@ def propose(
 
 @dataclass(frozen=True)
 class _Asked:
-    """Requests/s: as they come now, as foretold with the margin, and the highest such demand of the last while.
+    """Requests/s: as they come now, as foretold with the margin, and the highest forecast of the last while.
 
-    `barely` is that peak with a little more: what one forecast calls for and the next does not would come and go.
+    That has the less of the margin the longer the while is: it has noise in it that the margin is for, too. `barely` is
+    that peak with a little more: what one forecast calls for and the next does not would come and go.
     `grown` is the demand foretold for when what went now could be back.
     """
 
@@ -133,15 +135,15 @@ class _Asked:
     grown: float
 
 
-def _asked(learnt: Learnt, horizon: float, locked: float) -> _Asked:
-    foretold, miss = foretell(learnt.forecast, horizon), margin(learnt.forecast)
-    peak = highest(learnt.forecast)
+def _asked(forecast: Forecast, horizon: float, locked: float, part: float) -> _Asked:
+    """`part` of the margin is left on the highest forecast: the longer that is of, the more it has in it itself."""
+    miss, peak = margin(forecast), highest(forecast)
     return _Asked(
-        now=learnt.forecast.level,
-        demand=miss * foretold,
-        peak=miss * peak,
-        barely=(1.0 + BARELY_MISS * (miss - 1.0)) * peak,
-        grown=miss * foretell(learnt.forecast, horizon + locked),
+        now=forecast.level,
+        demand=miss * foretell(forecast, horizon),
+        peak=(1.0 + part * (miss - 1.0)) * peak,
+        barely=(1.0 + BARELY_MISS * part * (miss - 1.0)) * peak,
+        grown=miss * foretell(forecast, horizon + locked),
     )
 
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from llmservice.tuning.decision import Knob
+from llmservice.tuning.decision import Knob, counted
 from llmservice.tuning.guard import Guard, cooldown, last_change, lock_seconds
 from llmservice.tuning.settings import Bounds
 
@@ -45,8 +45,8 @@ class Need:
     """For the rate foretold for when a replica asked for now will have served a window, times what 95 % of forecasts
     miss by: fewer are too few."""
     down: int
-    """For the highest such rate of the last while (`learnt.learn`) and `SPARE` more; never below `up`. More are too
-    many."""
+    """For the highest forecast of the last while (`learnt.peak_seconds`), with the less of the margin the longer that
+    is, and `SPARE` more; never below `up`. More are too many."""
     barely: int
     """As `down`, but instead of `SPARE` with the forecasts' margin widened by a quarter: with little to spare where
     forecasts hardly miss. Never below `up`."""
@@ -122,9 +122,9 @@ def _more(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, lea
     allowed = min(target, most, bounds.max_replicas)
     if allowed <= supply:
         why = "no accelerator is free" if room is not None and supply + room <= supply else "maxReplicas is reached"
-        return Wanted(supply, guard, f"{need.up} replicas are needed and {why}", capped=True)
+        return Wanted(supply, guard, f"{_needed(max(need.up, need.panic))} and {why}", capped=True)
     word = "at once" if need.panic >= need.up else "when they are ready"
-    return Wanted(allowed, guard, f"{max(need.up, need.panic)} replicas are needed {word}", capped=allowed < need.up)
+    return Wanted(allowed, guard, f"{_needed(max(need.up, need.panic))} {word}", capped=allowed < need.up)
 
 
 def _fewer(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, pace: Pace, veto: str) -> Wanted:
@@ -148,9 +148,9 @@ def _fewer(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, pa
     left = max(target, supply - max(1, math.floor(STEP_DOWN * supply)))
     if is_outgrown(need, left, long=long):
         guard = guard.model_copy(update={"fewer_since": None, "far_fewer_since": None})
-        return Wanted(supply, guard, f"{target} replicas would do, but more and more requests come")
+        return Wanted(supply, guard, f"{counted(target, 'replica')} would do, but more and more requests come")
     if veto:
-        return Wanted(supply, guard, f"{target} replicas would do, but {veto}")
+        return Wanted(supply, guard, f"{counted(target, 'replica')} would do, but {veto}")
     last = last_change(guard, Knob.REPLICAS)
     times = [now if long else _since(guard.fewer_since, now) + pace.agreed]
     if guard.far_fewer_since is not None:
@@ -160,8 +160,13 @@ def _fewer(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, pa
         added = last.new > last.old
         ready_at = max(ready_at, last.at + (lock_seconds(pace.lead) if added else cooldown(Knob.REPLICAS, pace.lead)))
     if now < ready_at:
-        return Wanted(supply, guard, f"{target} replicas would do, if that lasts", not_before=ready_at)
-    return Wanted(left, guard, f"{target} replicas have been enough for long", long=long)
+        return Wanted(supply, guard, f"{counted(target, 'replica')} would do, if that lasts", not_before=ready_at)
+    has = "has" if target == 1 else "have"
+    return Wanted(left, guard, f"{counted(target, 'replica')} {has} been enough for long", long=long)
+
+
+def _needed(count: int) -> str:
+    return f"{counted(count, 'replica')} {'is' if count == 1 else 'are'} needed"
 
 
 def is_outgrown(need: Need, left: int, *, long: bool) -> bool:

@@ -11,7 +11,7 @@ from llmservice.tuning.measured import Measured, Quantiles, Signals, UnderWay
 from llmservice.tuning.metric import Metric
 from llmservice.tuning.settings import Objective
 from llmservice.tuning.trust import steady
-from tests.unit.tuning.windows import Service, knobs, window
+from tests.unit.tuning.windows import Service, frame, knobs, window
 
 pytestmark = pytest.mark.unit
 
@@ -108,3 +108,13 @@ def test_a_burst_that_was_served_within_its_window_is_felt() -> None:
     burst = replace(burst, latency=replace(burst.latency, mean=Measured.of(0.5, samples=5000)))
     assert not steady(burst)
     assert after(burst, burst).floor_at(1060.0) == 3
+
+
+def test_bursts_of_a_clock_that_was_set_back_keep_nothing() -> None:
+    service = Service(frame(), knobs(2))
+    ahead = service.now + 365 * 86400.0
+    felt = BurstsFelt(missed=(ahead - 60.0, ahead), floor=4)
+    service.state = service.state.model_copy(update={"bursts_felt": felt})
+    service.serve(300.0)
+    assert service.state.bursts_felt.missed == ()
+    assert service.state.bursts_felt.floor_at(service.now) == 0

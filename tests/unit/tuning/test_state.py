@@ -26,3 +26,25 @@ def test_unreadable_state_is_a_fresh_one(stored: object) -> None:
 def test_only_the_last_decisions_are_kept() -> None:
     many = [{"at": float(at), "outcome": "Hold", "reason": ""} for at in range(40)]
     assert [past.at for past in State.read({"decisions": many}).decisions] == list(range(40 - DECISIONS_KEPT, 40))
+
+
+@pytest.mark.parametrize(
+    "learnt",
+    [
+        {"used": {"lines": []}},
+        {"used": {}},
+        {"forecast": {"level": -1.0}},
+        {"forecast": {"level": 1e12}},
+        {"forecast": {"told": [{"due": 1.0, "rate": -1.0}]}},
+        {"forecast": {"misses": [-1.0]}},
+        {"steps_per_batch": 1e300},
+        {"steps_per_batch": 0.0},
+    ],
+)
+def test_what_nobody_could_have_learnt_is_forgotten(learnt: object) -> None:
+    assert State.read({"learnt": learnt}) == State()
+
+
+@pytest.mark.parametrize("floor", [-1, 10**9])
+def test_a_floor_that_no_service_has_is_forgotten(floor: int) -> None:
+    assert State.read({"bursts_felt": {"missed": [1.0], "floor": floor}}) == State()

@@ -7,7 +7,16 @@ from math import pi, sin
 import pytest
 
 from llmservice.tuning.decision import Action, Knob
-from llmservice.tuning.forecast import LEAST_MISSES, MOST_MARGIN, PEAK_SECONDS, Forecast, doubt, highest, learn_rate
+from llmservice.tuning.forecast import (
+    KEPT,
+    LEAST_MISSES,
+    MOST_MARGIN,
+    PEAK_SECONDS,
+    Forecast,
+    doubt,
+    highest,
+    learn_rate,
+)
 from llmservice.tuning.guard import Guard, agreed_seconds, recorded
 from llmservice.tuning.replicas import FAR_FEWER_SECONDS, PAUSE_SECONDS, Need, Pace, decide_replicas
 from llmservice.tuning.settings import Bounds, Costs
@@ -27,6 +36,22 @@ def test_the_highest_forecast_reaches_as_far_back_as_is_asked() -> None:
     hour = [500.0] * 10 + [100.0] * 60
     assert highest(learnt(hour)) == pytest.approx(100.0, rel=0.02)
     assert highest(learnt(hour, reach=2400.0)) >= 500.0
+
+
+def test_windows_far_shorter_than_a_cold_start_drop_no_forecast_before_it_is_due() -> None:
+    memory = Forecast()
+    for place in range(600):
+        memory = learn_rate(memory, 100.0, 10.0 * place, 1800.0, 4500.0)
+    assert len(memory.misses) >= LEAST_MISSES
+    assert len(memory.told) <= KEPT
+
+
+def test_the_highest_forecast_of_many_short_windows_is_still_the_first() -> None:
+    memory = Forecast()
+    for place in range(400):
+        memory = learn_rate(memory, 1000.0 - place, 10.0 * place, 180.0, 4500.0)
+    assert highest(memory) == pytest.approx(1000.0)
+    assert len(memory.recent) <= KEPT
 
 
 def test_forecasts_that_a_later_one_exceeds_are_not_kept() -> None:

@@ -122,5 +122,7 @@ def _print(question: Question, rows: list[tuple[str, Run]]) -> None:
         )
     console.print(table)
     console.print(
-        "changes: of replicas + of engine instances in place + of the delay by reloads of the gate", style="dim"
+        "fixed: the fewest replicas, never changed, that would have done: nobody knows them beforehand\n"
+        "changes: of replicas + of engine instances in place + of the delay by reloads of the gate",
+        style="dim",
     )

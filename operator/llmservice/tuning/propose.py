@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from llmservice.tuning.decision import Infeasible, Prediction, Resource
-from llmservice.tuning.forecast import PEAK_SECONDS, Forecast, foretell, highest, margin
+from llmservice.tuning.forecast import Forecast, foretell, highest, margin
 from llmservice.tuning.guard import Guard, is_banned, lock_seconds
 from llmservice.tuning.learnt import Learnt, lead_of, peak_seconds
 from llmservice.tuning.measured import Signals
@@ -22,6 +22,9 @@ BEYOND: Final = 1.05
 setting must gain (`optimise.LEAST_GAIN`)."""
 BARELY_MISS: Final = 1.25
 """Of what forecasts miss by, that must be left where replicas go with nothing else to spare."""
+WHOLE_MARGIN: Final = 1080.0
+"""Seconds up to which the highest forecast of so long takes the whole margin of forecasts: six of the shortest
+cooldowns, a choice of this tuner."""
 PANIC: Final = 2.0
 """A window whose arrivals, refused ones included, are so many times what the supplied replicas hold the objectives for
 (both in requests/s) is answered at once, by its worst part. Knative panics at the same multiple of what is ready
@@ -85,7 +88,7 @@ def propose(
     """The proposal after a window. `horizon` is seconds until what is asked for now will have served a window."""
     rate = signals.arrivals.known_or(learnt.forecast.level)
     locked = lock_seconds(lead_of(learnt, settings))
-    asked = _asked(learnt.forecast, horizon, locked, PEAK_SECONDS / peak_seconds(learnt, settings))
+    asked = _asked(learnt.forecast, horizon, locked, min(1.0, WHOLE_MARGIN / peak_seconds(learnt, settings)))
     demand = asked.demand
     feasible, cannot = without_infeasible(performance, settings.objectives)
     share = share_of(learnt, settings, feasible)

@@ -20,7 +20,7 @@ FAR_FEWER_SECONDS: Final = 600.0
 PAUSE_SECONDS: Final = 300.0
 """Without any window that counts replicas (a rollout, another owner, mode `Off`, no trusted figure), after which every
 wait for fewer begins anew: two and a half of the longest windows there are."""
-BARELY_SECONDS: Final = 3600.0
+BARELY_SECONDS: Final = 1800.0
 """Seconds for which `Need.barely` must have been fewer replicas than there are, without any change of them, until they
 go to it and not to `Need.down`: a load that steady needs nothing to spare. A choice of this tuner."""
 CONSOLIDATED: Final = 0.9

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Event, Thread
 
@@ -14,6 +15,15 @@ import pytest
 pytestmark = pytest.mark.unit
 
 
+@pytest.fixture
+def heeding() -> Iterator[None]:
+    """A shell's background jobs ignore Ctrl-C, and so does all that they start: whatever runs the tests may be one."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeding")
 def test_ctrl_c_ends_it_without_a_trace() -> None:
     """Ctrl-C reaches every process of the demo, and only the demo itself says what it does about it."""
     asked, over = Event(), Event()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import os
-import shutil
 import time
 from dataclasses import dataclass
 
@@ -52,8 +51,8 @@ def up(settings: Settings, tier: Tier) -> None:
         raise ClusterError("the embedded cluster makes a bridge and runs a kubelet: run it as root")
     needed = packages.API_TIER + (() if tier is Tier.API else packages.NODE + packages.COMPILER)
     packages.ensure(settings, needed)
-    statefolder.ensure(settings)
     with held(settings.cache / "locks" / f"up-{settings.name}.lock", f"cluster {settings.name}"):
+        statefolder.ensure(settings)
         started = _up(settings, tier)
     if started:
         say(f"cluster {settings.name} is up (tier {tier}) after {time.monotonic() - begin:.1f} s")
@@ -88,11 +87,19 @@ def _up(settings: Settings, tier: Tier) -> list[str]:
 
 
 def status(settings: Settings) -> list[ComponentStatus]:
-    """Every component of the full tier; those that do not run have no pid. Empty when there is no cluster."""
+    """Every component of the full tier; those that do not run have no pid. Empty when there is no cluster.
+
+    Nor is there one whose folder goes while it is looked at.
+    """
     chosen = ports.read(settings)
     if not chosen:
         return []
-    return [_component_status(settings, component) for component in _all(settings, chosen)]
+    try:
+        return [_component_status(settings, component) for component in _all(settings, chosen)]
+    except FileNotFoundError:
+        if settings.state.exists():
+            raise
+        return []
 
 
 def is_up(settings: Settings, tier: Tier) -> bool:
@@ -134,5 +141,5 @@ def down(settings: Settings) -> None:
         if settings.state.exists():
             statefolder.require_ours(settings)
             teardown.teardown(settings)
-            shutil.rmtree(settings.state)
+            statefolder.remove(settings)
     say(f"cluster {settings.name} is down: no process, mount, network rule or file of it is left")

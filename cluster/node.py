@@ -25,6 +25,7 @@ def runtime(settings: Settings) -> Component:
     """Containerd of our own, beside any other on the host."""
     config = settings.state / "containerd.toml"
     _write(config, _containerd_config(settings))
+    (settings.state / "cni").mkdir(exist_ok=True)
     _write(settings.state / "cni" / "10-bridge.conflist", json.dumps(_cni_config(settings), indent=1))
     address = f"{settings.containerd_socket}"
     return Component(
@@ -258,6 +259,6 @@ def _apply(api: Api, version: str, kind: str, plural: str, name: str, body: dict
 
 
 def _write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Raises FileNotFoundError where the folder is not there: a look must not make one that goes just now."""
     if not path.exists() or path.read_text() != text:
         path.write_text(text)

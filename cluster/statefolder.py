@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+
 from cluster.errors import ClusterError
 from cluster.settings import Settings
 
@@ -16,6 +19,15 @@ def ensure(settings: Settings) -> None:
             "The state of an embedded cluster; `python3 -m cluster down` removes it.\n"
         )
     require_ours(settings)
+
+
+def remove(settings: Settings) -> None:
+    """Remove the folder. It goes from its place at once, so that nobody who reads it can write into it meanwhile."""
+    for left in settings.state.parent.glob(f".{settings.state.name}.removed-*"):
+        shutil.rmtree(left)
+    away = settings.state.with_name(f".{settings.state.name}.removed-{os.getpid()}")
+    settings.state.rename(away)
+    shutil.rmtree(away)
 
 
 def require_ours(settings: Settings) -> None:

@@ -87,19 +87,11 @@ def _up(settings: Settings, tier: Tier) -> list[str]:
 
 
 def status(settings: Settings) -> list[ComponentStatus]:
-    """Every component of the full tier; those that do not run have no pid. Empty when there is no cluster.
-
-    Nor is there one whose folder goes while it is looked at.
-    """
+    """Every component of the full tier; those that do not run have no pid. Empty when there is no cluster."""
     chosen = ports.read(settings)
     if not chosen:
         return []
-    try:
-        return [_component_status(settings, component) for component in _all(settings, chosen)]
-    except FileNotFoundError:
-        if settings.state.exists():
-            raise
-        return []
+    return [_component_status(settings, component) for component in _all(settings, chosen)]
 
 
 def is_up(settings: Settings, tier: Tier) -> bool:

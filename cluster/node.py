@@ -24,14 +24,15 @@ NODE_SECONDS = 90.0
 def runtime(settings: Settings) -> Component:
     """Containerd of our own, beside any other on the host."""
     config = settings.state / "containerd.toml"
-    _write(config, _containerd_config(settings))
-    (settings.state / "cni").mkdir(exist_ok=True)
-    _write(settings.state / "cni" / "10-bridge.conflist", json.dumps(_cni_config(settings), indent=1))
     address = f"{settings.containerd_socket}"
     return Component(
         name="containerd",
         command=(find("containerd") or "containerd", "-c", str(config)),
         configuration=(config,),
+        files={
+            config: _containerd_config(settings),
+            settings.state / "cni" / "10-bridge.conflist": json.dumps(_cni_config(settings), indent=1),
+        },
         ready=lambda: _containerd_answers(address),
     )
 
@@ -85,7 +86,6 @@ def wait_ready(settings: Settings, api: Api) -> None:
 
 def _kubelet(settings: Settings, ports: dict[str, int]) -> Component:
     config = settings.state / "kubelet.json"
-    _write(config, json.dumps(_kubelet_config(settings, ports), indent=1))
     kubeconfig = pki(settings) / "kubelet.kubeconfig"
     return Component(
         name="kubelet",
@@ -100,6 +100,7 @@ def _kubelet(settings: Settings, ports: dict[str, int]) -> Component:
             f"--node-labels={NODE_LABELS}",
         ),
         configuration=(config, kubeconfig),
+        files={config: json.dumps(_kubelet_config(settings, ports), indent=1)},
         ready=lambda: healthy(f"http://127.0.0.1:{ports['kubelet-health']}/healthz"),
     )
 
@@ -155,11 +156,11 @@ def _proxy(settings: Settings, ports: dict[str, int]) -> Component:
         "conntrack": {"maxPerCore": 0},
         "iptables": {"masqueradeAll": not network.bridged_traffic_is_filtered(), "minSyncPeriod": "100ms"},
     }
-    _write(config, json.dumps(body, indent=1))
     return Component(
         name="kube-proxy",
         command=(str(settings.bin / "kube-proxy"), f"--config={config}"),
         configuration=(config, kubeconfig),
+        files={config: json.dumps(body, indent=1)},
         ready=lambda: healthy(f"http://127.0.0.1:{ports['proxy-health']}/livez"),
     )
 
@@ -182,11 +183,11 @@ def _dns(settings: Settings, ports: dict[str, int]) -> Component:
         "}",
         "",
     ]
-    _write(config, "\n".join(lines))
     return Component(
         name="coredns",
         command=(str(settings.bin / "coredns"), "-conf", str(config)),
         configuration=(config, kubeconfig),
+        files={config: "\n".join(lines)},
         ready=lambda: healthy(f"http://127.0.0.1:{ports['dns-health']}/health"),
     )
 
@@ -256,9 +257,3 @@ def _apply(api: Api, version: str, kind: str, plural: str, name: str, body: dict
     if kind == "EndpointSlice":
         metadata["labels"] = {"kubernetes.io/service-name": name}
     api.apply(f"{root}/{plural}/{name}", {"apiVersion": version, "kind": kind, "metadata": metadata, **body})
-
-
-def _write(path: Path, text: str) -> None:
-    """Raises FileNotFoundError where the folder is not there: a look must not make one that goes just now."""
-    if not path.exists() or path.read_text() != text:
-        path.write_text(text)

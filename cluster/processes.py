@@ -11,8 +11,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cluster.artifacts import digest
@@ -35,6 +35,7 @@ class Component:
     command: tuple[str, ...]
     ready: Callable[[], bool]
     configuration: tuple[Path, ...] = ()  # files it reads once: a change restarts it
+    files: Mapping[Path, str] = field(default_factory=dict)  # written before it starts, and by nobody who only looks
     seconds: float = 60.0  # until it must be ready
 
 
@@ -72,6 +73,10 @@ def start_time(pid: int) -> int | None:
 
 def ensure(settings: Settings, component: Component) -> str | None:
     """Start the component unless it runs as wanted; returns why it was started, or None. Does not wait."""
+    for file, text in component.files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if not file.exists() or file.read_text() != text:
+            file.write_text(text)
     wanted = digest(*component.command, *(file.read_bytes() for file in component.configuration))
     wanted = digest(wanted, os.path.realpath(component.command[0]))
     current = running(settings, component.name)

@@ -65,6 +65,18 @@ def test_another_command_or_configuration_restarts_it(settings: Settings, sleepe
     assert processes.ensure(settings, replace(configured, command=("/bin/sleep", "61"))) == "its configuration changed"
 
 
+def test_its_files_are_there_before_it_starts_and_another_text_restarts_it(
+    settings: Settings, sleeper: Component
+) -> None:
+    file = settings.state / "conf" / "sleeper.json"
+    processes.ensure(settings, replace(sleeper, configuration=(file,), files={file: "{}"}))
+    assert file.read_text() == "{}"
+    changed = replace(sleeper, configuration=(file,), files={file: "[]"})
+    assert processes.ensure(settings, changed) == "its configuration changed"
+    assert file.read_text() == "[]"
+    assert processes.ensure(settings, changed) is None
+
+
 def test_a_process_id_that_somebody_else_got_is_never_killed(
     settings: Settings, bystander: subprocess.Popen[bytes]
 ) -> None:

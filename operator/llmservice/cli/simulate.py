@@ -26,11 +26,10 @@ ENOUGH: Final = 0.99
 def simulate_request(request: Request, *, as_json: bool) -> None:
     """Prints the comparison. Raises typer.BadParameter for what cannot be simulated."""
     kind, load = load_and_engine(request)
-    objectives = _objectives(request, kind)
     question = Question(
         kind=kind,
         load=load,
-        objectives=objectives,
+        objectives=_objectives(request, kind),
         max_replicas=request.max_replicas,
         times=PlantTimes(cold_start=seconds_of(request.cold_start, "--cold-start")),
         seed=request.seed,

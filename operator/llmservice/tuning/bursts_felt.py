@@ -26,7 +26,9 @@ TWICE_WITHIN: Final = 1800.0
 KEPT_FOR: Final = 3600.0
 """Seconds after the last miss for which replicas stay."""
 MORE: Final = 0.25
-"""Of the replicas there are, kept beyond them; one at least."""
+MOST_MORE: Final = 1.0
+"""Of the replicas there are, kept beyond them, one at least: what the objective was missed by, within these limits. The
+queue that a burst leaves is served the sooner by as many more replicas as share it."""
 MOST_FLOOR: Final = 1_000_000
 """More replicas than any service has: a memory that says so is none."""
 
@@ -61,16 +63,17 @@ def feel(
     load = signals.arrivals.known_or(0.0) / max(1e-9, capacity * supply)
     # A burst leaves a queue that is served within the window, which is what makes it no steady one.
     settled = not signals.under_way and at_ease(signals)
-    if not settled or load > MOST_LOAD or not any(_missed(signals, one) for one in objectives):
+    by = missed_by(signals, objectives)
+    if not settled or load > MOST_LOAD or by < MISSED:
         return memory
     again = bool(memory.missed) and now < memory.missed[-1] + TWICE_WITHIN
     floor = memory.floor_at(now)
     if again:
-        floor = max(floor, supply + max(1, round(MORE * supply)))
+        floor = max(floor, supply + max(1, round(min(MOST_MORE, max(MORE, by - 1.0)) * supply)))
     return BurstsFelt(missed=(*memory.missed, now)[-8:], floor=floor)
 
 
-def _missed(signals: Signals, objective: Objective) -> bool:
-    seen = signals.of(objective.metric).at(objective.quantile)
-    value = seen.known
-    return value is not None and seen.samples >= LEAST_REQUESTS and value >= MISSED * objective.seconds
+def missed_by(signals: Signals, objectives: tuple[Objective, ...]) -> float:
+    """The worst of a window's quantiles in units of its objective, of those with `LEAST_REQUESTS`; 0: none has."""
+    seen = ((signals.of(one.metric).at(one.quantile), one.seconds) for one in objectives)
+    return max((one.known_or(0.0) / most for one, most in seen if one.samples >= LEAST_REQUESTS), default=0.0)

@@ -14,7 +14,7 @@ from llmservice.api.operations import TuningMode
 from llmservice.tuning import account, blind, bursts_felt, verify
 from llmservice.tuning.decision import Action, Decision, Knob, Outcome, counted, sentence
 from llmservice.tuning.forecast import doubt
-from llmservice.tuning.guard import agreed_seconds, free_at, repaired, went_and_came_back_until
+from llmservice.tuning.guard import agreed_seconds, free_at, not_fewer, repaired, went_and_came_back_until
 from llmservice.tuning.interruption import interrupted
 from llmservice.tuning.knob_moves import Step, in_place_first, next_step, ordered
 from llmservice.tuning.learnt import lead_of, learn
@@ -192,7 +192,10 @@ def _replicas(one: Pass, proposal: Proposal) -> Wanted:
     room = None if free is None else max(0, int(free) // each - len(signals.replicas.pending))
     bounds = replace(bounds, min_replicas=max(1, bounds.min_replicas))
     pace = Pace(one.lead, agreed_seconds(one.lead, doubt(one.state.learnt.forecast)))
-    wanted = decide_replicas(one.state.guard, proposal.need, supply, bounds, one.now, pace, veto, room)
+    guard = one.state.guard
+    if bursts_felt.missed_by(signals, proposal.feasible) > 1.0:  # and would be by fewer all the more
+        guard = not_fewer(guard)
+    wanted = decide_replicas(guard, proposal.need, supply, bounds, one.now, pace, veto, room)
     capacity = proposal.here.capacity
     if wanted.replicas < supply and not consolidates(
         proposal.rate, capacity, supply, wanted.replicas, long=wanted.long

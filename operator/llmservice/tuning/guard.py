@@ -90,6 +90,11 @@ def recorded(guard: Guard, actions: tuple[Action, ...], now: float) -> Guard:
     return guard.model_copy(update=update) if actions else guard
 
 
+def not_fewer(guard: Guard) -> Guard:
+    """`guard` after a window that fewer replicas were not enough for: every wait for fewer begins anew."""
+    return guard.model_copy(update={"fewer_since": None, "far_fewer_since": None, "barely_since": None})
+
+
 def repaired(guard: Guard, now: float) -> Guard:
     """`guard` without what lies in the future: a clock that was set back must not lock knobs for ever."""
     return guard.model_copy(

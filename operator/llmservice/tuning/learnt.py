@@ -15,7 +15,7 @@ from llmservice.tuning.measured import Measured, Signals
 from llmservice.tuning.memory import Memory, newest
 from llmservice.tuning.service_time import ServiceTime
 from llmservice.tuning.settings import Settings
-from llmservice.tuning.step_times import StepTimes, gains_of, learn_requests, learn_steps, service_time_of
+from llmservice.tuning.step_times import Busy, StepTimes, gains_of, learn_requests, learn_steps, service_time_of
 from llmservice.tuning.tail import Correction
 from llmservice.tuning.token_times import TokenSums, TokenTimes, learn_tokens, token_times_of
 
@@ -118,7 +118,13 @@ def _engine(learnt: Learnt, settings: Settings, signals: Signals, window: float,
         return {"tokens": learn_tokens(learnt.tokens, signals.steps, prompts, window)}
     seconds = sum(one.seconds for one in signals.steps)
     busy = min(1.0, seconds / (window * instances * max(1, pods)))
-    steps = learn_steps(learnt.steps, signals.steps, instances, busy, window)
+    usual = Busy(
+        instances=instances,
+        share=busy,
+        rate=sum(one.count * one.batch_size for one in signals.steps) / (window * max(1, pods)),
+        delay=signals.knobs.max_queue_delay.total_seconds(),
+    )
+    steps = learn_steps(learnt.steps, signals.steps, usual, window)
     found: dict[str, object] = {"steps": steps, "used": _use(learnt.used, steps, settings)}
     formed = sum(one.count for one in signals.batches)
     if formed > 0:

@@ -93,15 +93,13 @@ class Batches:
 class Quantiles:
     """Quantiles of a latency over the window, in seconds; a quantile's `samples` are requests.
 
-    The mean is exact, being a sum over a count. Quantiles of a histogram are only known to lie between two of its
-    `edges`; empty: they are exact.
+    The mean is exact, being a sum over a count. Of a histogram's quantile no more is known than its bucket.
     """
 
     mean: Measured = MISSING
     p50: Measured = MISSING
     p90: Measured = MISSING
     p99: Measured = MISSING
-    edges: tuple[float, ...] = ()
 
     def at(self, quantile: float) -> Measured:
         """The figure of 0.5, 0.9 or 0.99. Raises KeyError for another quantile."""

@@ -99,11 +99,12 @@ def propose(
     ready = max(1, signals.replicas.ready)
     capacity = now_option.capacity * ready
     soon = hurried(performance, found, here)
+    queued = queue_then(signals, performance.saturation(here), lead_of(learnt, settings))
     return Proposal(
         here=now_option,
         best=best,
         best_with_delay=choose(tuple(one for one in found if one.candidate.delay == here.delay), here),
-        need=_need(now_option, soon, feasible, settings, signals, asked),
+        need=_need(now_option, soon, feasible, settings, signals, asked, queued),
         demand=demand,
         rate=rate,
         feasible=feasible,
@@ -177,10 +178,11 @@ def _need(
     settings: Settings,
     signals: Signals,
     asked: _Asked,
+    queued: float,
 ) -> Need:
     """Replicas that hold the demand, and those that would have held the highest demand lately with some to spare.
 
-    `soon` is the setting that a panic makes of `here` before any replica comes.
+    `soon` is the setting that a panic makes of `here` before any replica comes, `queued` what then waits for it.
     """
     bounds = replace(settings.bounds, min_replicas=max(1, settings.bounds.min_replicas), max_replicas=10**6)
     if here.capacity <= 0:
@@ -189,7 +191,7 @@ def _need(
     down = max(up, replicas_for((1.0 + SPARE) * asked.peak, here.capacity, bounds))
     barely = max(up, replicas_for(asked.barely, here.capacity, bounds))
     sure = replicas_for(asked.now / BEYOND, here.capacity, bounds)
-    panic = _panic(here, feasible, signals)
+    panic = _panic(here, feasible, signals, queued)
     each = min(one.capacity for one in (here, soon) if one.capacity > 0)
     return Need(
         up=up,
@@ -202,11 +204,21 @@ def _need(
     )
 
 
-def _panic(here: Option, feasible: tuple[Objective, ...], signals: Signals) -> float:
-    """Requests/s of this window's worst part and of the queue it left; 0 where there is no panic.
+def queue_then(signals: Signals, saturation: float, lead: float) -> float:
+    """Requests that will wait when a replica asked for now serves, in `lead` seconds.
 
-    A queue is served by what is over of the capacity, within a lead time at best: it counts as so much more rate. All
-    is asked for at once: what is asked for a window later serves a window later.
+    Those that wait now, and what the replicas that serve or soon will, each of at most `saturation` requests/s, leave
+    of what comes meanwhile.
+    """
+    beyond = signals.arrivals.known_or(0.0) - saturation * max(1, signals.replicas.supplied)
+    return signals.queue_depth.known_or(0.0) + max(0.0, beyond) * lead
+
+
+def _panic(here: Option, feasible: tuple[Objective, ...], signals: Signals, queued: float) -> float:
+    """Requests/s of this window's worst part and of the queue there will be; 0 where there is no panic.
+
+    A queue is served by what is over of the capacity: it counts as so much more rate. All is asked for at once: what is
+    asked for a window later serves a window later.
     """
     rate = signals.arrivals.known_or(0.0)
     supply = max(1, signals.replicas.supplied) * here.capacity
@@ -218,7 +230,7 @@ def _panic(here: Option, feasible: tuple[Objective, ...], signals: Signals) -> f
         return 0.0
     parts = signals.arrival_counts
     worst = max(rate, max(parts) * len(parts) / signals.window_seconds) if parts else rate
-    return worst + refused + queue / max(60.0, patience)
+    return worst + refused + queued / max(60.0, patience)
 
 
 def _predict(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from llmservice.tuning.decision import Knob, counted
-from llmservice.tuning.guard import Guard, cooldown, last_change, lock_seconds
+from llmservice.tuning.guard import Guard, cooldown, last_change, lock_seconds, not_fewer
 from llmservice.tuning.settings import Bounds
 
 SPARE: Final = 0.06
@@ -33,6 +33,9 @@ STEP_DOWN: Final = 0.25
 LEAST_STEP: Final = 2
 PANIC_STEP: Final = 3.0
 """Of the replicas there are, added at once in a panic: what is missing is late already."""
+LEAST_PANIC_STEP: Final = 4
+"""Replicas that may be added at once in a panic, however few there are (a HorizontalPodAutoscaler adds as many unless
+told otherwise; kubernetes.io, "Horizontal Pod Autoscaling", default behavior)."""
 SMALL: Final = 4
 """Up to here one replica is a large share, and one that is not needed for long goes whatever share it is."""
 
@@ -101,7 +104,7 @@ def decide_replicas(
     paused = guard.considered_at is not None and now > guard.considered_at + PAUSE_SECONDS
     more = max(need.up, need.panic) > supply
     if more or paused:
-        guard = guard.model_copy(update={"fewer_since": None, "far_fewer_since": None, "barely_since": None})
+        guard = not_fewer(guard)
     guard = guard.model_copy(update={"considered_at": now, "more_windows": guard.more_windows + 1 if more else 0})
     if more:
         return _more(guard, need, supply, bounds, now, pace.lead, room)
@@ -115,8 +118,8 @@ def _more(guard: Guard, need: Need, supply: int, bounds: Bounds, now: float, lea
         # To bring back what went just now takes twice the evidence: two windows, and not what may come but what does.
         return Wanted(supply, guard, "more replicas may be needed; some went just now, so it must be sure")
     target = max(need.up + math.floor(SPARE * need.up + 0.5), need.panic)
-    share = PANIC_STEP if need.panic > supply else STEP_UP
-    most = supply + max(LEAST_STEP, math.ceil(share * supply))
+    least, share = (LEAST_PANIC_STEP, PANIC_STEP) if need.panic > supply else (LEAST_STEP, STEP_UP)
+    most = supply + max(least, math.ceil(share * supply))
     if room is not None:
         most = min(most, supply + room)
     allowed = min(target, most, bounds.max_replicas)

@@ -25,6 +25,11 @@ DRIFT: Final = 0.08
 """A window whose steps took that much longer or shorter than fitted, relatively, is another engine's ..."""
 DRIFT_STEPS: Final = 60.0
 """... if it has so many of them, and the next window agrees."""
+DRIFT_SHARED: Final = 0.16
+"""Likewise where instances share the accelerator and the load is the one before, give or take `SAME_LOAD`."""
+SAME_LOAD: Final = 0.08
+SAME_WINDOWS: Final = 4
+"""Windows with the same instances and delay that tell what is usual there."""
 LEAST_BUSY: Final = 0.8
 SURE_BUSY: Final = 0.95
 """Share of time instances are busy below which nothing, and from which everything, is believed of what they share.
@@ -54,10 +59,18 @@ class Bin(Memory):
 
 
 class Busy(Memory):
-    """Mean share of time an instance was busy while `instances` shared the accelerator."""
+    """How it was lately while `instances` shared the accelerator: means of the last windows.
+
+    `share` of time an instance was busy; sequences/s (`rate`) of a replica; `off`, the logarithm of how much longer
+    steps took than all that is remembered says, with the same `delay` (seconds) for so many `windows`.
+    """
 
     instances: int
     share: float
+    rate: float = 0.0
+    off: float = 0.0
+    delay: float = 0.0
+    windows: int = 0
 
 
 class RequestPoint(Memory):
@@ -85,10 +98,16 @@ def bin_of(size: int) -> int:
     return OWN_BINS + 1 + int(log(size / (OWN_BINS + 1)) / log(BIN_RATIO))
 
 
-def learn_steps(memory: StepTimes, steps: Sequence[Steps], instances: int, busy: float, seconds: float) -> StepTimes:
-    """`memory` after a window of `seconds` in which each instance computed for the share `busy` of it."""
+def learn_steps(memory: StepTimes, steps: Sequence[Steps], usual: Busy, seconds: float) -> StepTimes:
+    """`memory` after a window of `seconds`; `usual` tells what instances shared the accelerator and how busy each was.
+
+    What that says of earlier windows (`off`, `windows`) is found here.
+    """
     steps = [one for one in steps if one.count > 0 and one.seconds > 0]
-    drifted = _drift(memory, steps, instances)
+    instances = usual.instances
+    before = next((one for one in memory.busy if one.instances == instances), None)
+    off = _off(memory, steps, instances)
+    drifted = memory.drifted + 1 if _has_drifted(off, usual, before) else 0
     keep = 0.5 ** (seconds / HALF_LIFE)
     if drifted >= 2:
         keep, drifted = 0.0, 0
@@ -114,14 +133,26 @@ def learn_steps(memory: StepTimes, steps: Sequence[Steps], instances: int, busy:
                 "seconds": had.seconds + one.seconds,
             }
         )
-    shares = {one.instances: one.share for one in memory.busy}
+    shared = memory.busy
     if steps:
-        shares[instances] = busy + (shares.get(instances, busy) - busy) * min(keep, 0.8)
-    return memory.model_copy(
+        others = tuple(one for one in memory.busy if one.instances != instances)
+        shared = (*others, _blended(before, usual, off or 0.0, min(keep, 0.8)))
+    return memory.model_copy(update={"bins": tuple(bins.values()), "busy": shared, "drifted": drifted})
+
+
+def _blended(before: Busy | None, usual: Busy, off: float, kept: float) -> Busy:
+    """What is usual after a window, of which `before` counts for `kept`; with another delay that begins anew."""
+    if before is None:
+        return usual.model_copy(update={"off": off, "windows": 1})
+    share = usual.share + (before.share - usual.share) * kept
+    if kept == 0.0 or before.delay != usual.delay:
+        return usual.model_copy(update={"share": share, "off": off, "windows": 1})
+    return usual.model_copy(
         update={
-            "bins": tuple(bins.values()),
-            "busy": tuple(Busy(instances=many, share=share) for many, share in shares.items()),
-            "drifted": drifted,
+            "share": share,
+            "rate": usual.rate + (before.rate - usual.rate) * kept,
+            "off": off + (before.off - off) * kept,
+            "windows": before.windows + 1,
         }
     )
 
@@ -259,17 +290,29 @@ def _gain_scale(measured: float, instances: int, busy: float) -> float:
     return 0.5 * (low + high)
 
 
-def _drift(memory: StepTimes, steps: Sequence[Steps], instances: int) -> int:
-    """In how many windows in a row the engine was not the one that is remembered."""
+def _off(memory: StepTimes, steps: Sequence[Steps], instances: int) -> float | None:
+    """The logarithm of how much longer steps took than what is remembered says; None: that says nothing."""
     known = fit(_points(memory, instances))
     count = sum(one.count for one in steps)
     if known is None or not known.identified or count < DRIFT_STEPS:
-        return 0
+        return None
     inside = [one for one in steps if one.batch_size <= known.largest_seen]
     expected = sum(one.count * known.seconds(one.batch_size) for one in inside)
-    if expected <= 0:
-        return 0
-    ratio = sum(one.seconds for one in inside) / expected
-    # How much instances overlap changes with the load and the delay: that alone explains as much as sharing costs.
-    allowed = DRIFT + log(instances / USUAL_GAINS[min(instances, len(USUAL_GAINS)) - 1])
-    return memory.drifted + 1 if not exp(-allowed) < ratio < exp(allowed) else 0
+    return log(sum(one.seconds for one in inside) / expected) if expected > 0 else None
+
+
+def _has_drifted(off: float | None, usual: Busy, before: Busy | None) -> bool:
+    """Whether a window's engine was not the one that is remembered.
+
+    How much instances overlap changes with the load and the delay: that alone explains as much as sharing costs, unless
+    both are what they were.
+    """
+    if off is None:
+        return False
+    most = log(usual.instances / USUAL_GAINS[min(usual.instances, len(USUAL_GAINS)) - 1])
+    if abs(off) > DRIFT + most:
+        return True
+    if before is None or usual.instances == 1 or before.windows < SAME_WINDOWS or before.delay != usual.delay:
+        return False
+    same = before.rate > 0 and usual.rate > 0 and abs(log(usual.rate / before.rate)) < SAME_LOAD
+    return same and abs(off - before.off) > DRIFT_SHARED

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.unit
 OBJECTIVES = (Objective(Metric.LATENCY, 0.99, 0.100),)
 
 
-def missed(rate: float = 300.0, p99: float = 0.200, replicas: int = 2, samples: int = 5000) -> Signals:
+def missed(rate: float = 300.0, p99: float = 0.125, replicas: int = 2, samples: int = 5000) -> Signals:
     one = window(rate, knobs(replicas))
     return replace(one, latency=replace(one.latency, p99=Measured.of(p99, samples=samples)))
 
@@ -52,6 +52,27 @@ def test_two_misses_at_little_load_keep_a_quarter_more_for_an_hour() -> None:
 )
 def test_what_is_no_burst(other: Signals) -> None:
     assert after(missed(), other).floor_at(1060.0) == 0
+
+
+@pytest.mark.parametrize(("p99", "floor"), [(0.125, 10), (0.160, 13), (0.200, 16), (0.900, 16)])
+def test_what_the_objective_was_missed_by_is_what_is_kept_up_to_as_many_again(p99: float, floor: int) -> None:
+    """A replica more at a time took bursts that needed three times as many an hour and a half to find enough."""
+    assert after(missed(replicas=8), missed(replicas=8, p99=p99)).floor_at(1060.0) == floor
+
+
+def test_replicas_do_not_go_while_objectives_are_missed() -> None:
+    """Eight of them went to six by the rate of the hour, in the very window in which a burst missed its objective."""
+    service, calm = Service(knobs=knobs(8)), Service(knobs=knobs(8))
+    for place in range(80):
+        one = window(100.0, service.knobs)
+        if place % 10 == 9:
+            one = replace(one, latency=replace(one.latency, p99=Measured.of(0.105, samples=3000)))
+        service.see(one)
+        calm.serve(100.0)
+    assert service.knobs.replicas == 8
+    assert calm.knobs.replicas < 8
+    service.serve(100.0, 80)
+    assert service.knobs.replicas < 8
 
 
 def test_two_misses_far_apart_are_chance() -> None:

@@ -10,6 +10,7 @@ from llmservice.tuning.measured import RequestCounters, Steps
 from llmservice.tuning.service_time import Point, ServiceTime, fit
 from llmservice.tuning.step_times import (
     USUAL_GAINS,
+    Busy,
     StepTimes,
     gains_of,
     learn_requests,
@@ -28,7 +29,7 @@ def exact(sizes: list[int], overhead: float = 0.010, slope: float = 0.001) -> li
 def learnt(steps: list[Steps], windows: int = 3, instances: int = 1, busy: float = 0.6) -> StepTimes:
     memory = StepTimes()
     for _ in range(windows):
-        memory = learn_steps(memory, steps, instances, busy, 30.0)
+        memory = learn_steps(memory, steps, Busy(instances=instances, share=busy), 30.0)
     return memory
 
 
@@ -80,10 +81,35 @@ def test_an_engine_that_became_slower_is_noticed_within_two_windows() -> None:
     memory = learnt(exact([1, 4, 16, 32]), windows=100)
     slower = exact([1, 4, 16, 32], 0.013, 0.0013)
     for _ in range(2):
-        memory = learn_steps(memory, slower, 1, 0.6, 30.0)
+        memory = learn_steps(memory, slower, Busy(instances=1, share=0.6), 30.0)
     found = service_time_of(memory, 1)
     assert found is not None
     assert found.seconds(16) == pytest.approx(0.013 + 0.0013 * 16, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("rate", "delay", "noticed"),
+    [(400.0, 0.02, True), (500.0, 0.02, False), (400.0, 0.04, False)],
+    ids=["the same load", "another load", "another delay"],
+)
+def test_an_engine_that_became_slower_is_noticed_where_instances_share(
+    rate: float, delay: float, noticed: bool
+) -> None:
+    """Three instances that a delay spaces hardly overlap; 30 % slower ones do, and each step takes twice as long.
+
+    Another load or delay does that, too. What was measured of one instance alone was kept for half an hour.
+    """
+    shared = exact([1, 4, 16, 32])
+    memory = learnt(shared, windows=100)
+    for _ in range(20):
+        memory = learn_steps(memory, shared, Busy(instances=3, share=0.35, rate=400.0, delay=0.02), 30.0)
+    slower = exact([1, 4, 16, 32], 0.020, 0.0020)
+    for _ in range(2):
+        memory = learn_steps(memory, slower, Busy(instances=3, share=0.7, rate=rate, delay=delay), 30.0)
+    found = service_time_of(memory, 4)
+    assert found is not None
+    assert (found.seconds(16) > 1.05 * 0.026) == noticed
+    assert {one.instances for one in memory.bins} == ({3} if noticed else {1, 3})
 
 
 def test_counters_by_request_are_corrected_for_the_size_a_request_sees() -> None:
@@ -104,7 +130,7 @@ def test_what_sharing_an_accelerator_costs_is_learnt_and_not_taken_for_slow_step
     shared = [Steps(one.batch_size, one.count, one.seconds * 2.0) for one in exact([1, 4, 16, 32])]
     memory = alone
     for _ in range(5):
-        memory = learn_steps(memory, shared, 2, 0.98, 30.0)
+        memory = learn_steps(memory, shared, Busy(instances=2, share=0.98), 30.0)
     assert gains_of(memory, 2)[1] == pytest.approx(1.0, abs=0.05)
     found = service_time_of(memory, 2)
     assert found is not None
@@ -116,9 +142,9 @@ def test_instances_that_overlap_less_than_by_chance_are_no_faster_engine() -> No
     memory = learnt(exact([1, 4, 16, 32]))
     shared = [Steps(one.batch_size, one.count, one.seconds * 1.55) for one in exact([1, 4, 16, 32])]
     for _ in range(5):
-        memory = learn_steps(memory, shared, 2, 0.96, 30.0)
+        memory = learn_steps(memory, shared, Busy(instances=2, share=0.96), 30.0)
     for _ in range(5):
-        memory = learn_steps(memory, exact([1, 4, 16, 32]), 2, 0.5, 30.0)
+        memory = learn_steps(memory, exact([1, 4, 16, 32]), Busy(instances=2, share=0.5), 30.0)
     found = service_time_of(memory, 2)
     assert found is not None
     assert found.seconds(16) == pytest.approx(0.026, rel=0.02)
@@ -188,7 +214,7 @@ def test_slowdown_by_hand() -> None:
 def test_memory_is_bounded() -> None:
     memory = StepTimes()
     for size in range(1, 4096, 31):
-        memory = learn_steps(memory, [Steps(size, 5.0, 0.1)], 1 + size % 4, 0.5, 30.0)
+        memory = learn_steps(memory, [Steps(size, 5.0, 0.1)], Busy(instances=1 + size % 4, share=0.5), 30.0)
     assert len(StepTimes.model_validate(memory.model_dump()).bins) <= 512
 
 

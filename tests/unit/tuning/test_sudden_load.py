@@ -10,7 +10,7 @@ from llmservice.tuning.measured import Measured, Quantiles, Turn
 from llmservice.tuning.model import candidate_of, model_of
 from llmservice.tuning.optimise import options
 from llmservice.tuning.performance import BatchPerformance
-from llmservice.tuning.propose import hurried
+from llmservice.tuning.propose import hurried, queue_then
 from llmservice.tuning.settings import Bounds
 from llmservice.tuning.trust import steady
 from tests.unit.tuning.windows import Service, frame, knobs, window
@@ -45,6 +45,19 @@ def test_a_panic_asks_for_all_replicas_in_its_first_window() -> None:
     again = service.see(window(rate, decision.knobs, ready=1, queue_depth=Measured.of(queue)))
     assert asked >= 3
     assert again.knobs.replicas == asked, "the same panic asks for no more"
+
+
+def test_a_panic_foresees_the_queue_that_there_will_be() -> None:
+    """What one replica leaves of a load that comes back is asked for while it piles up, not once it has."""
+    one = window(1400.0, knobs(), queue_depth=Measured.of(100.0))
+    assert queue_then(one, 900.0, 180.0) == 100.0 + 500.0 * 180.0
+    assert queue_then(one, 1500.0, 180.0) == 100.0
+    assert queue_then(window(1400.0, knobs(2), ready=1), 900.0, 180.0) == 0.0, "one that starts will serve"
+
+
+def test_a_panic_of_few_replicas_may_ask_for_four_at_once() -> None:
+    decision = settled().see(window(1500.0, knobs(), queue_depth=Measured.of(20_000.0)))
+    assert decision.knobs.replicas == 5
 
 
 def test_a_panic_is_sized_by_the_worst_part_of_its_window() -> None:

@@ -24,7 +24,9 @@ from llmservice.reconcile.tuning_seen import Seen, seen
 from llmservice.reconcile.work_queue import Key
 from llmservice.reconcile.world import World
 from llmservice.signals.canary import Canary
-from llmservice.signals.watch import Looked
+from llmservice.signals.watch import Looked, in_words
+from llmservice.tuning.account import remembered
+from llmservice.tuning.blind import hold
 from llmservice.tuning.budget import Claim, spent, turn_of
 from llmservice.tuning.decide import decide
 from llmservice.tuning.decision import Decision
@@ -113,7 +115,7 @@ class Tuner:
             return False
         trial = known.state.trial
         signals = replace(looked.signals, turn=self._turn(key, now))
-        known.decision, known.state = self.tune(known.settings, signals, known.state, now)
+        known.decision, known.state = self._decision(key, known, signals, now)
         self._claim(key, known, now)
         known.looked, known.changed = looked, False
         acted = bool(known.decision.actions) or _tried(trial) != _tried(known.state.trial)
@@ -125,6 +127,16 @@ class Tuner:
         before = known.seen
         known.seen = seen(known.decision, known.state, looked, known.settings, known.seen)
         return known.seen != before or acted
+
+    def _decision(self, key: Key, known: _Tuned, signals: Signals, now: float) -> tuple[Decision, State]:
+        """The tuner's; where it fails, that of a window nobody can trust, so that people see it and knobs stay."""
+        try:
+            return self.tune(known.settings, signals, known.state, now)
+        except Exception as error:  # figures nobody thought of, or a fault of ours: no reason to stop the others
+            log.exception("no decision, the knobs stay: %s", error, extra={"service": f"{key[0]}/{key[1]}"})
+            why = f"the tuner cannot make sense of this window ({in_words(error)})"
+            decision, state = hold(known.settings, signals, known.state, now, why)
+            return decision, remembered(state, decision, now)
 
     def _turn(self, key: Key, now: float) -> Turn:
         """When the service may begin a reload: all services of this operator share a budget of them."""

@@ -29,6 +29,8 @@ LOOKS: Final = 2
 """Of a window."""
 INTERVAL: Final = LOOKS * SCRAPE_INTERVAL
 """Seconds of a window: at most two status writes a minute for what it tells."""
+LONGEST_WORDS: Final = 160
+"""Letters of an exception that a status has room for; the log has all of it."""
 KEPT_WINDOWS: Final = 6
 """For how long samples are kept."""
 
@@ -156,7 +158,8 @@ class SignalsWatch:
         """A window of one service, whose fault is its own: all others are looked at by the same task."""
         try:
             self._window(key, known, now, fault)
-        except Exception as error:  # what is on a page is not ours to choose
+        except Exception as error:  # the task goes on for all others
+            known.since = now
             log.exception("window failed, its knobs stay: %s", error, extra={"service": f"{key[0]}/{key[1]}"})
 
     def _window(self, key: Key, known: _Watched, now: float, fault: str) -> None:
@@ -174,8 +177,7 @@ class SignalsWatch:
             free_accelerators=asked.free_accelerators,
             canary=asked.canary,
         )
-        signals = replace(measure(asked.adapter, frame, _of_service(self._histories, asked.targets)), fault=fault)
-        looked = Looked(signals, columns(signals, self.source.name, self.clock.now()), fault)
+        looked = self._measured(key, frame, asked, fault)
         first, before = known.since is None, known.last
         known.since, known.last = now, looked
         shown = _shown(looked) != _shown(before)
@@ -183,10 +185,35 @@ class SignalsWatch:
         if shown or decided:
             self.wake(key)
         elif before is not None:
-            known.last = Looked(signals, before.figures, fault)
+            known.last = replace(looked, figures=before.figures)
+
+    def _measured(self, key: Key, frame: Frame, asked: Asked, fault: str) -> Looked:
+        """What the window tells; of one whose pages cannot be made sense of, that and nothing else."""
+        source, now = self.source.name, self.clock.now()
+        try:
+            signals = replace(measure(asked.adapter, frame, _of_service(self._histories, asked.targets)), fault=fault)
+            return Looked(signals, columns(signals, source, now), fault)
+        except Exception as error:  # what is on a page is not ours to choose
+            log.exception("window failed, its knobs stay: %s", error, extra={"service": f"{key[0]}/{key[1]}"})
+            why = fault or f"what the pods tell cannot be read ({in_words(error)})"
+        blind = Signals(
+            window_seconds=frame.until - frame.since,
+            knobs=frame.knobs,
+            replicas=frame.replicas,
+            under_way=frame.under_way,
+            replicas_owner=frame.replicas_owner,
+            fault=why,
+        )
+        return Looked(blind, columns(blind, source, now), why)
 
     def _now(self) -> float:
         return self.clock.now().timestamp()
+
+
+def in_words(error: Exception) -> str:
+    """An exception for a status: its kind and the beginning of what it says."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return text if len(text) <= LONGEST_WORDS else f"{text[:LONGEST_WORDS]}…"
 
 
 def _of_service(histories: Histories, targets: tuple[Target, ...]) -> dict[str, PodHistory]:

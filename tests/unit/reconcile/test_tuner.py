@@ -174,6 +174,36 @@ async def test_signals_that_cannot_be_trusted_are_a_condition_with_the_cause() -
     assert tuned.cluster.condition("SignalsTrusted")["status"] == "True"
 
 
+async def test_a_window_the_tuner_fails_on_is_a_condition_and_the_knobs_stay(caplog: pytest.LogCaptureFixture) -> None:
+    """It was in the operator's log alone: a service that nobody tuned any more looked as well as any."""
+    fails = False
+
+    def script(knobs: Knobs) -> Knobs:
+        if fails:
+            raise ZeroDivisionError("float division by zero " + 100 * "and so on ")
+        return ten_milliseconds(knobs)
+
+    tuned = Tuned(script)
+    await tuned.cluster.converge()
+    tuned.window()
+    await tuned.cluster.converge()
+    fails = True
+    tuned.window()
+    await tuned.cluster.converge()
+    trusted = tuned.cluster.condition("SignalsTrusted")
+    assert (trusted["status"], trusted["reason"]) == ("False", "SignalsMissing")
+    assert "ZeroDivisionError: float division by zero" in trusted["message"]
+    assert len(trusted["message"]) < 300
+    status = tuned.cluster.status()
+    assert status["tuning"]["outcome"] == status["tuning"]["decisions"][0]["outcome"] == "Distrust"
+    assert status["knobs"]["maxQueueDelay"] == "10ms"
+    assert "no decision" in caplog.text
+    fails = False
+    tuned.window()
+    await tuned.cluster.converge()
+    assert tuned.cluster.condition("SignalsTrusted")["status"] == "True"
+
+
 async def test_turned_off_it_forgets_and_takes_its_memory_along() -> None:
     tuned = Tuned(ten_milliseconds)
     await tuned.cluster.converge()

@@ -9,10 +9,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from llmservice.api.knobs import Knobs
+from llmservice.signals import watch as watching
 from llmservice.signals.adapters import NATIVE
 from llmservice.signals.source import Histories, Target, history_of
 from llmservice.signals.watch import SCRAPE_INTERVAL, Asked, Key, Looked, SignalsWatch
-from llmservice.tuning.measured import Replicas
+from llmservice.tuning.measured import Replicas, Signals, Validity
 from tests.unit.signals.pods import GATE, Pod
 
 pytestmark = pytest.mark.unit
@@ -166,6 +167,33 @@ async def test_a_window_that_fails_is_of_one_service_alone(caplog: pytest.LogCap
     assert decided == [("default", "code")] * 3
     failed = [record for record in caplog.records if "window failed" in record.message]
     assert [vars(record)["service"] for record in failed] == ["default/chat"] * 3
+
+
+async def test_pages_nobody_can_read_make_a_window_without_figures_that_says_so(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop, pods = asyncio.Event(), Pods()
+    told: list[Looked] = []
+    woken: list[Key] = []
+
+    def measured(*_: object) -> Signals:
+        raise ValueError("cannot convert float NaN to integer")
+
+    def decide(_key: Key, looked: Looked, _now: float) -> bool:
+        told.append(looked)
+        return False
+
+    monkeypatch.setattr(watching, "measure", measured)
+    watch = SignalsWatch(pods, Turns(5, stop), woken.append, decide)
+    watch.watch(CHAT, asked("p0"))
+    await watch.run(stop)
+    assert [looked.signals.window_seconds for looked in told] == [30, 30]
+    assert told[0].fault == told[0].signals.fault
+    assert "ValueError: cannot convert float NaN to integer" in told[0].fault
+    assert told[0].signals.arrivals.validity is Validity.MISSING
+    assert told[0].figures.queue_depth is None
+    assert woken == [CHAT], "what does not change is told once"
+    assert "window failed" in caplog.text
 
 
 async def test_a_service_without_ready_pods_is_not_read_and_has_no_figures() -> None:

@@ -38,10 +38,13 @@ def run(
 
 def simulate(
     context: typer.Context,
-    engine: Annotated[str, typer.Option(help="dynamic (batches run to completion) or llama-8b-a100.")] = "dynamic",
+    engine: Annotated[
+        str, typer.Option(help="llama-8b-a100, or dynamic (batches run to completion).")
+    ] = "llama-8b-a100",
     load: Annotated[
-        str, typer.Option(help="steady, steps, bursts, conversation, code, long-context or days.")
-    ] = "steps",
+        str, typer.Option(help="days, steady, steps, bursts, conversation, code or long-context.")
+    ] = "days",
+    days: Annotated[int, typer.Option(min=1, max=31, help="How many days, of the load of that name.")] = 3,
     trace: Annotated[
         Path | None, typer.Option(help="Requests or rates of your own: Azure LLM CSV, Mooncake JSONL, or time_s,rps.")
     ] = None,
@@ -89,6 +92,7 @@ def simulate(
         past,
         batching,
         max_sequences,
+        days,
         given,
     )
     simulate_request(request, as_json=output is OutputFormat.JSON)

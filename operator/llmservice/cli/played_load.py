@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -20,10 +21,13 @@ from llmservice.tuning.simulator.history import HistoryError
 from llmservice.tuning.simulator.kinds import DYNAMIC, LLAMA_8B_A100, BatchKind, Kind, TokenKind
 from llmservice.tuning.simulator.load import Inside, Load, RateSeries, load_of, renewal
 from llmservice.tuning.simulator.series import MOST_DAYS, TraceError, mend, parse_trace
+from llmservice.tuning.simulator.standins import days
 from llmservice.tuning.simulator.workloads import THINNED, WORKLOADS, follow
 
 KINDS: Final[dict[str, Kind]] = {"dynamic": DYNAMIC, "llama-8b-a100": LLAMA_8B_A100}
 BATCHING: Final = ("Continuous", "Dynamic")
+DAYS: Final = "days"
+"""The load that lasts as many of them as `--days` says."""
 MOST_REQUESTS: Final = 30_000_000
 """Some GB of memory and minutes of one core."""
 LONG_SECONDS: Final = 86400.0
@@ -36,6 +40,8 @@ _APART: Final = (
     ("--from-prometheus", "--load"),
     ("--from-prometheus", "--trace"),
     ("--from-prometheus", "--engine"),
+    ("--trace", "--days"),
+    ("--from-prometheus", "--days"),
 )
 """Options that say the same thing."""
 _ONLY_WITH: Final = {
@@ -70,6 +76,7 @@ class Request:
     past: str = "168h"
     batching: str = BATCHING[0]
     max_sequences: int = 64
+    days: int = 3
     given: frozenset[str] = frozenset()
     """Options that were written, such as `--load`: the others have their defaults."""
 
@@ -133,7 +140,11 @@ def _present(request: Request) -> tuple[Kind, Load]:
 
 def _made_up(request: Request, kind: Kind) -> Load:
     _one_of(request.workload, WORKLOADS, "--load")
-    play = WORKLOADS[request.workload]
+    if "--days" in request.given and request.workload != DAYS:
+        raise typer.BadParameter(
+            f"{request.workload} has its own length: leave it out, or write --load {DAYS}", param_hint="--days"
+        )
+    play = WORKLOADS[request.workload] if request.workload != DAYS else partial(_days, request.days)
     slow, slower = play(0.002, request.seed), play(0.001, request.seed)
     if slow.seconds == slower.seconds:  # one that lasts as long at any rate: the others have as many requests
         _few_enough(request.rate or 0.0, slow.seconds)
@@ -141,6 +152,11 @@ def _made_up(request: Request, kind: Kind) -> Load:
     if slow.seconds > LONG_SECONDS:
         usual = min(usual, THINNED)
     return play(request.rate or usual, request.seed)
+
+
+def _days(count: int, rate: float, seed: int) -> Load:
+    """The stand-in for a service's days, of so many of them."""
+    return follow(days(seed, count), seed, rate)
 
 
 def _recorded(request: Request, path: Path) -> Load:

@@ -50,7 +50,10 @@ def files(tmp_path: Path) -> Path:
         ),
         ("--trace {}/short", "--trace: no request comes at so low a rate, or within so short a time"),
         ("--trace {}/twice", "{}/twice: line 1: two columns are named 'rps': rename or leave out one of them"),
-        ("--per-token 1ms", "--per-token: a batch that runs to completion has no time per token: write --latency, or"),
+        (
+            "--engine dynamic --per-token 1ms",
+            "--per-token: a batch that runs to completion has no time per token: write --latency, or",
+        ),
         ("--trace {}/many", "900000 requests/s over 0.03 h are more than 30,000,000 requests: write --rate 2.5e+05"),
         ("--trace {}/month", "the load lasts 62 days: play 31 or less"),
         ("--trace {}/rates --inside x", "--inside: no x: write linear, stepwise"),
@@ -69,6 +72,10 @@ def files(tmp_path: Path) -> Path:
         ("--rate inf", "--rate"),
         ("--rate nan", "--rate"),
         ("--rate 0", "--rate"),
+        ("--days 0", "--days"),
+        ("--days 32", "--days"),
+        ("--load steps --days 2", "--days: steps has its own length: leave it out, or write --load days"),
+        ("--trace {}/rates --days 2", "--trace: --days says what to play, too: write one of the two"),
         ("--load steady --rate 1000000", "requests: write --rate 1.67e+04 or less"),
         ("--latency 0s", "--latency: 0s is no time: write one above zero, such as 300ms"),
         ("--from-prometheus= --service a/b", "an empty text is no URL of a Prometheus: write http://HOST:PORT"),
@@ -117,7 +124,7 @@ def test_a_number_of_replicas_that_does_not_do_is_told(files: Path) -> None:
 def test_a_long_load_is_thinned_without_a_rate(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of a fast engine's capacity over two weeks is more than can be played, and nobody asked for that much."""
     monkeypatch.setattr(played_load, "THINNED", 0.01)
-    asked = Request(kind, "days", None, None, None, "linear", None, None, None, 64, "3m", 0)
+    asked = Request(kind, "days", None, None, None, "linear", None, None, None, 64, "3m", 0, days=14)
     _, load = load_and_engine(asked)
-    assert load.seconds > LONG_SECONDS
+    assert load.seconds == 14 * 86400 > LONG_SECONDS
     assert load.mean_rate == pytest.approx(0.01, rel=0.1)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from llmservice.tuning.decision import Action, Knob
-from llmservice.tuning.forecast import LEAST_MISSES
+from llmservice.tuning.forecast import LEAST_MISSES, Told
 from llmservice.tuning.guard import Guard, recorded
-from llmservice.tuning.replicas import BARELY_SECONDS, Need, Pace, consolidates, decide_replicas
-from llmservice.tuning.settings import Bounds
+from llmservice.tuning.model import candidate_of, model_of
+from llmservice.tuning.propose import propose
+from llmservice.tuning.replicas import BARELY_SECONDS, SPARE, Need, Pace, consolidates, decide_replicas
+from llmservice.tuning.settings import Bounds, Costs
 from llmservice.tuning.tail import LEAST_RESIDUALS, LEAST_SHARE, Correction, held_share
-from tests.unit.tuning.windows import Service, frame, knobs
+from tests.unit.tuning.windows import Service, frame, knobs, window
 
 pytestmark = pytest.mark.unit
 
@@ -55,8 +59,8 @@ def test_a_trend_with_nothing_to_spare_holds_no_load_that_is_long_steady(barely_
     """The least noise leads a full replica beyond what is to spare, so that no load of one would ever go to one."""
     guard = Guard()
     need = Need(up=1, down=2, barely=1, sure=1, grown=2, barely_grown=barely_grown)
-    for window in range(int(BARELY_SECONDS / 30.0) + 1):
-        wanted = decide_replicas(guard, need, 2, FEW, 1000.0 + 30.0 * window, PACE, "", None)
+    for place in range(int(BARELY_SECONDS / 30.0) + 1):
+        wanted = decide_replicas(guard, need, 2, FEW, 1000.0 + 30.0 * place, PACE, "", None)
         guard = wanted.guard
     assert (wanted.replicas < 2) is goes
 
@@ -64,10 +68,10 @@ def test_a_trend_with_nothing_to_spare_holds_no_load_that_is_long_steady(barely_
 def test_that_fewer_would_barely_do_is_known_until_replicas_change() -> None:
     """What refuses to let one go for a window must not begin the hour again."""
     guard, hour = Guard(), int(BARELY_SECONDS / 30.0)
-    for window in range(hour + 5):
-        wanted = decide_replicas(guard, BARELY_ENOUGH, 2, FEW, 1000.0 + 30.0 * window, PACE, "", None)
+    for place in range(hour + 5):
+        wanted = decide_replicas(guard, BARELY_ENOUGH, 2, FEW, 1000.0 + 30.0 * place, PACE, "", None)
         guard = wanted.guard
-        assert wanted.replicas == (2 if window < hour else 1)
+        assert wanted.replicas == (2 if place < hour else 1)
     gone = recorded(guard, (Action(Knob.REPLICAS, 2, 1, ""),), 5000.0)
     assert (gone.barely_since, gone.fewer_since, gone.far_fewer_since) == (None, None, None)
     kept = recorded(guard, (Action(Knob.INSTANCES, 2, 1, ""),), 5000.0)
@@ -77,8 +81,8 @@ def test_that_fewer_would_barely_do_is_known_until_replicas_change() -> None:
 def test_what_went_just_now_comes_back_only_where_the_forecast_alone_calls_for_it() -> None:
     """With the margin in it, every third way back of a week was one that nothing had called for."""
     guard = recorded(Guard(), (Action(Knob.REPLICAS, 4, 3, ""),), 1000.0)
-    for window in range(8):
-        wanted = decide_replicas(guard, Need(4, 4, 4, sure=3), 3, FEW, 1060.0 + 30.0 * window, PACE, "", None)
+    for place in range(8):
+        wanted = decide_replicas(guard, Need(4, 4, 4, sure=3), 3, FEW, 1060.0 + 30.0 * place, PACE, "", None)
         guard = wanted.guard
         assert (wanted.replicas, "sure" in wanted.reason) == (3, True)
     assert decide_replicas(guard, Need(4, 4, 4, sure=4), 3, FEW, 1400.0, PACE, "", None).replicas == 4
@@ -118,3 +122,24 @@ def test_little_seen_is_no_reason_to_hold_more_of_an_objective() -> None:
 def test_no_step_is_larger_than_its_limit(panic: int, to: int) -> None:
     need = Need(40, 40, 40, sure=40, panic=panic)
     assert decide_replicas(Guard(), need, 8, Bounds(max_replicas=100), 1000.0, PACE, "", None).replicas == to
+
+
+@pytest.mark.parametrize(("cold_start", "part"), [(180.0, 1.0), (432.0, 1080 / 2592), (600.0, 0.4), (1800.0, 0.24)])
+def test_the_longer_the_highest_forecast_is_of_the_less_of_the_margin_comes_on_top(
+    cold_start: float, part: float
+) -> None:
+    """A maximum has noise in it already: at ten minutes' cold start the whole margin cost a tenth of all hours."""
+    service = Service(knobs=knobs(4))
+    service.serve(400.0, 10)
+    learnt, now = service.state.learnt, service.now
+    misses = (1.4,) * (2 * LEAST_MISSES)  # waits of six cooldowns, or of 45 min at most
+    peak = Told(due=now, rate=20_000.0)
+    forecast = learnt.forecast.model_copy(update={"misses": misses, "recent": (peak,), "level": 1.0, "slope": 0.0})
+    learnt = learnt.model_copy(update={"forecast": forecast})
+    settings = frame(costs=Costs(cold_start=cold_start))
+    performance = model_of(learnt, settings, service.knobs).performance
+    assert performance is not None
+    signals = window(400.0, service.knobs)
+    found = propose(performance, learnt, Guard(), settings, signals, candidate_of(service.knobs), cold_start + 45.0)
+    each = found.here.capacity
+    assert found.need.down == math.ceil((1.0 + SPARE) * (1.0 + part * 0.4) * 20_000.0 / each)

@@ -29,6 +29,13 @@ MORE: Final = 0.25
 MOST_MORE: Final = 1.0
 """Of the replicas there are, kept beyond them, one at least: what the objective was missed by, within these limits. The
 queue that a burst leaves is served the sooner by as many more replicas as share it."""
+HELPED: Final = 0.9
+"""Of what the objective was missed by when replicas were added, above which they did not help."""
+LEAST_UNHELPED: Final = 2
+"""Times in a row, each with all replicas that were asked for, after which no more are: bursts differ, and one may be
+larger by chance. Requests that are slow by themselves, or one slow replica, would else be answered by ever more."""
+FUTILE_FOR: Final = 86400.0
+"""Seconds for which bursts then add none, as for a setting that failed (`guard.BAN`)."""
 MOST_FLOOR: Final = 1_000_000
 """More replicas than any service has: a memory that says so is none."""
 
@@ -44,6 +51,12 @@ class BurstsFelt(Memory):
 
     missed: Annotated[tuple[float, ...], newest(8)] = ()
     floor: Annotated[int, Field(ge=0, le=MOST_FLOOR)] = 0
+    raised_at: Annotated[int, Field(ge=0, le=MOST_FLOOR)] = 0
+    """Replicas there were when the floor was raised last."""
+    raised_by: Annotated[float, Field(ge=0)] = 0.0
+    """What the objective was missed by then, in objectives."""
+    unhelped: Annotated[int, Field(ge=0)] = 0
+    futile_until: float = 0.0
 
     def floor_at(self, now: float) -> int:
         """Replicas to keep; 0: none for this reason."""
@@ -52,7 +65,8 @@ class BurstsFelt(Memory):
 
 def repaired(memory: BurstsFelt, now: float) -> BurstsFelt:
     """`memory` without what lies in the future: a clock that was set back must not keep replicas for ever."""
-    return memory.model_copy(update={"missed": tuple(at for at in memory.missed if at <= now)})
+    missed = tuple(at for at in memory.missed if at <= now)
+    return memory.model_copy(update={"missed": missed, "futile_until": min(memory.futile_until, now + FUTILE_FOR)})
 
 
 def feel(
@@ -64,13 +78,20 @@ def feel(
     # A burst leaves a queue that is served within the window, which is what makes it no steady one.
     settled = not signals.under_way and at_ease(signals)
     by = missed_by(signals, objectives)
-    if not settled or load > MOST_LOAD or by < MISSED:
+    if not settled or load > MOST_LOAD or by < MISSED or now < memory.futile_until:
         return memory
     again = bool(memory.missed) and now < memory.missed[-1] + TWICE_WITHIN
+    missed = (*memory.missed, now)[-8:]
     floor = memory.floor_at(now)
-    if again:
-        floor = max(floor, supply + max(1, round(min(MOST_MORE, max(MORE, by - 1.0)) * supply)))
-    return BurstsFelt(missed=(*memory.missed, now)[-8:], floor=floor)
+    if not again:
+        return BurstsFelt(missed=missed, floor=floor)
+    unhelped = memory.unhelped
+    if floor and supply > memory.raised_at:
+        unhelped = unhelped + 1 if by > HELPED * memory.raised_by else 0
+    if unhelped >= LEAST_UNHELPED:
+        return memory.model_copy(update={"unhelped": 0, "futile_until": now + FUTILE_FOR})
+    more = max(1, round(min(MOST_MORE, max(MORE, by - 1.0)) * supply))
+    return BurstsFelt(missed=missed, floor=max(floor, supply + more), raised_at=supply, raised_by=by, unhelped=unhelped)
 
 
 def missed_by(signals: Signals, objectives: tuple[Objective, ...]) -> float:

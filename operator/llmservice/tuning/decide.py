@@ -138,7 +138,8 @@ def _modelled(one: Pass, performance: Performance, frozen: str) -> tuple[Decisio
     supply = one.signals.knobs.replicas
     if one.state.trial is None:  # what a trial misses is the trial's
         felt = bursts_felt.feel(one.state.bursts_felt, one.signals, proposal.feasible, proposal.here.capacity, one.now)
-        one = replace(one, state=one.state.model_copy(update={"bursts_felt": felt}))
+        guard = one.state.guard if felt == one.state.bursts_felt else not_fewer(one.state.guard)
+        one = replace(one, state=one.state.model_copy(update={"bursts_felt": felt, "guard": guard}))
     floor = one.state.bursts_felt.floor_at(one.now)
     lifted = floor > proposal.need.up
     proposal = replace(proposal, need=proposal.need.at_least(floor), burst_floor=floor, bursts_decide=lifted)
@@ -192,10 +193,7 @@ def _replicas(one: Pass, proposal: Proposal) -> Wanted:
     room = None if free is None else max(0, int(free) // each - len(signals.replicas.pending))
     bounds = replace(bounds, min_replicas=max(1, bounds.min_replicas))
     pace = Pace(one.lead, agreed_seconds(one.lead, doubt(one.state.learnt.forecast)))
-    guard = one.state.guard
-    if bursts_felt.missed_by(signals, proposal.feasible) > 1.0:  # and would be by fewer all the more
-        guard = not_fewer(guard)
-    wanted = decide_replicas(guard, proposal.need, supply, bounds, one.now, pace, veto, room)
+    wanted = decide_replicas(one.state.guard, proposal.need, supply, bounds, one.now, pace, veto, room)
     capacity = proposal.here.capacity
     if wanted.replicas < supply and not consolidates(
         proposal.rate, capacity, supply, wanted.replicas, long=wanted.long

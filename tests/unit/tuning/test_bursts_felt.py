@@ -9,7 +9,7 @@ import pytest
 from llmservice.tuning.bursts_felt import KEPT_FOR, TWICE_WITHIN, BurstsFelt, feel
 from llmservice.tuning.measured import Measured, Quantiles, Signals, UnderWay
 from llmservice.tuning.metric import Metric
-from llmservice.tuning.settings import Objective
+from llmservice.tuning.settings import Bounds, Objective
 from llmservice.tuning.trust import steady
 from tests.unit.tuning.windows import Service, frame, knobs, window
 
@@ -60,19 +60,41 @@ def test_what_the_objective_was_missed_by_is_what_is_kept_up_to_as_many_again(p9
     assert after(missed(replicas=8), missed(replicas=8, p99=p99)).floor_at(1060.0) == floor
 
 
-def test_replicas_do_not_go_while_objectives_are_missed() -> None:
-    """Eight of them went to six by the rate of the hour, in the very window in which a burst missed its objective."""
+def test_a_burst_begins_every_wait_for_fewer_replicas_anew() -> None:
+    """Fewer have not been enough where those that there are were too few. None is felt twice here."""
     service, calm = Service(knobs=knobs(8)), Service(knobs=knobs(8))
     for place in range(80):
-        one = window(100.0, service.knobs)
-        if place % 10 == 9:
-            one = replace(one, latency=replace(one.latency, p99=Measured.of(0.105, samples=3000)))
-        service.see(one)
-        calm.serve(100.0)
+        one = window(300.0, service.knobs)
+        late = place % 5 == 4
+        service.state = service.state.model_copy(update={"bursts_felt": BurstsFelt()})
+        service.see(replace(one, latency=replace(one.latency, p99=Measured.of(0.2, samples=3000))) if late else one)
+        calm.serve(300.0)
     assert service.knobs.replicas == 8
     assert calm.knobs.replicas < 8
-    service.serve(100.0, 80)
+    service.serve(300.0, 80)
     assert service.knobs.replicas < 8
+
+
+def test_replicas_that_do_not_help_are_given_back_and_no_more_are_added_for_a_day() -> None:
+    """Requests that are slow by themselves, or one slow replica, looked like bursts for ever: up to maxReplicas."""
+    service = Service(frame(bounds=Bounds(max_replicas=64)), knobs(1))
+    most, day = 0, int(86400 / 30)
+    for _ in range(day):
+        one = window(100.0, service.knobs)
+        service.see(replace(one, latency=replace(one.latency, p99=Measured.of(0.2, samples=3000))))
+        most = max(most, service.knobs.replicas)
+    assert most == 4, "twice as many, twice"
+    assert service.knobs.replicas == 1
+    assert sum(new > old for knob, old, new in service.moves if knob == "replicas") == 2
+
+
+def test_replicas_that_help_are_added_until_the_objective_holds() -> None:
+    service = Service(frame(bounds=Bounds(max_replicas=64)), knobs(1))
+    for _ in range(120):
+        one = window(100.0, service.knobs)
+        late = 0.8 / service.knobs.replicas
+        service.see(replace(one, latency=replace(one.latency, p99=Measured.of(late, samples=3000))))
+    assert service.knobs.replicas == 8
 
 
 def test_two_misses_far_apart_are_chance() -> None:

@@ -11,7 +11,7 @@ from llmservice.tuning.model import candidate_of, model_of
 from llmservice.tuning.optimise import options
 from llmservice.tuning.performance import BatchPerformance
 from llmservice.tuning.propose import hurried, queue_then
-from llmservice.tuning.settings import Bounds
+from llmservice.tuning.settings import Bounds, Costs
 from llmservice.tuning.trust import steady
 from tests.unit.tuning.windows import Service, frame, knobs, window
 
@@ -53,6 +53,18 @@ def test_a_panic_foresees_the_queue_that_there_will_be() -> None:
     assert queue_then(one, 900.0, 180.0) == 100.0 + 500.0 * 180.0
     assert queue_then(one, 1500.0, 180.0) == 100.0
     assert queue_then(window(1400.0, knobs(2), ready=1), 900.0, 180.0) == 0.0, "one that starts will serve"
+
+
+def test_what_piles_up_over_a_long_cold_start_is_no_reason_for_ever_more() -> None:
+    """A queue is to be gone within a third of the time in which it came; in a minute, an hour asked for sixty times."""
+
+    def needed(cold_start: float) -> int:
+        service = Service(frame(bounds=Bounds(max_replicas=64), costs=Costs(cold_start=cold_start)), knobs(8))
+        service.serve(4000.0, 10)
+        reason = service.see(window(14_000.0, knobs(8))).reason
+        return int(reason.split()[0])
+
+    assert needed(60.0) < needed(180.0) == needed(600.0) == needed(3600.0) < 3 * needed(60.0)
 
 
 def test_a_panic_of_few_replicas_may_ask_for_four_at_once() -> None:

@@ -25,10 +25,8 @@ from llmservice.reconcile.work_queue import Key
 from llmservice.reconcile.world import World
 from llmservice.signals.canary import Canary
 from llmservice.signals.watch import Looked, in_words
-from llmservice.tuning.account import remembered
-from llmservice.tuning.blind import hold
 from llmservice.tuning.budget import Claim, spent, turn_of
-from llmservice.tuning.decide import decide
+from llmservice.tuning.decide import decide, distrusted
 from llmservice.tuning.decision import Decision
 from llmservice.tuning.interruption import on_trial
 from llmservice.tuning.knob_moves import knobs_of
@@ -65,6 +63,8 @@ class _Tuned:
     decision: Decision | None = None
     looked: Looked | None = None
     seen: Seen | None = None
+    failed: str = ""
+    """Why the last window could not be decided on; empty: it was."""
     changed: bool = False
     """Whether the spec has changed since the last window."""
 
@@ -131,12 +131,15 @@ class Tuner:
     def _decision(self, key: Key, known: _Tuned, signals: Signals, now: float) -> tuple[Decision, State]:
         """The tuner's; where it fails, that of a window nobody can trust, so that people see it and knobs stay."""
         try:
-            return self.tune(known.settings, signals, known.state, now)
+            found = self.tune(known.settings, signals, known.state, now)
         except Exception as error:  # figures nobody thought of, or a fault of ours: no reason to stop the others
-            log.exception("no decision, the knobs stay: %s", error, extra={"service": f"{key[0]}/{key[1]}"})
             why = f"the tuner cannot make sense of this window ({in_words(error)})"
-            decision, state = hold(known.settings, signals, known.state, now, why)
-            return decision, remembered(state, decision, now)
+            if why != known.failed:  # once, not with every window
+                log.exception("no decision, the knobs stay: %s", error, extra={"service": f"{key[0]}/{key[1]}"})
+            known.failed = why
+            return distrusted(known.settings, signals, known.state, now, why)
+        known.failed = ""
+        return found
 
     def _turn(self, key: Key, now: float) -> Turn:
         """When the service may begin a reload: all services of this operator share a budget of them."""

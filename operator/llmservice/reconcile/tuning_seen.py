@@ -6,6 +6,7 @@ that an unchanged decision is not written again.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -21,6 +22,7 @@ from llmservice.tuning.measured import Validity
 from llmservice.tuning.settings import Settings
 from llmservice.tuning.state import PastDecision, State
 
+_FIGURES: Final = re.compile(r"[0-9.]+")
 HEADROOM_STEP: Final = 0.1
 """Headroom is shown in tenths: finer it would be noise, and a write each window."""
 
@@ -83,7 +85,12 @@ def _kept(judgement: Judgement, before: Seen | None) -> Judgement:
         return judgement
     last = before.trusted
     same = (last.type, last.status, last.reason) == (judgement.type, judgement.status, judgement.reason)
-    return last if same else judgement
+    return last if same and _words(last) == _words(judgement) else judgement
+
+
+def _words(judgement: Judgement) -> str:
+    """What it says, without figures."""
+    return _FIGURES.sub("", judgement.message)
 
 
 def _essence(status: TuningStatus) -> object:

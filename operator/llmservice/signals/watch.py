@@ -177,8 +177,8 @@ class SignalsWatch:
             free_accelerators=asked.free_accelerators,
             canary=asked.canary,
         )
-        looked = self._measured(key, frame, asked, fault)
         first, before = known.since is None, known.last
+        looked = self._measured(key, frame, asked, fault, before)
         known.since, known.last = now, looked
         shown = _shown(looked) != _shown(before)
         decided = not first and self.decide(key, looked, now)
@@ -187,15 +187,16 @@ class SignalsWatch:
         elif before is not None:
             known.last = replace(looked, figures=before.figures)
 
-    def _measured(self, key: Key, frame: Frame, asked: Asked, fault: str) -> Looked:
+    def _measured(self, key: Key, frame: Frame, asked: Asked, fault: str, before: Looked | None) -> Looked:
         """What the window tells; of one whose pages cannot be made sense of, that and nothing else."""
         source, now = self.source.name, self.clock.now()
         try:
             signals = replace(measure(asked.adapter, frame, _of_service(self._histories, asked.targets)), fault=fault)
             return Looked(signals, columns(signals, source, now), fault)
         except Exception as error:  # what is on a page is not ours to choose
-            log.exception("window failed, its knobs stay: %s", error, extra={"service": f"{key[0]}/{key[1]}"})
             why = fault or f"what the pods tell cannot be read ({in_words(error)})"
+            if before is None or before.fault != why:  # once, not with every window
+                log.exception("window failed, its knobs stay: %s", error, extra={"service": f"{key[0]}/{key[1]}"})
         blind = Signals(
             window_seconds=frame.until - frame.since,
             knobs=frame.knobs,

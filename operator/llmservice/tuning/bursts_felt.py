@@ -6,13 +6,14 @@ remedy: a replica takes minutes to start and such a burst seconds, so that it ha
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Annotated, Final
 
 from pydantic import Field
 
 from llmservice.tuning.measured import Signals
 from llmservice.tuning.memory import Memory, newest
-from llmservice.tuning.settings import Objective
+from llmservice.tuning.settings import Objective, Settings
 from llmservice.tuning.trust import at_ease
 
 MISSED: Final = 1.25
@@ -32,10 +33,12 @@ queue that a burst leaves is served the sooner by as many more replicas as share
 HELPED: Final = 0.9
 """Of what the objective was missed by when replicas were added, above which they did not help."""
 LEAST_UNHELPED: Final = 2
-"""Times in a row, each with all replicas that were asked for, after which no more are: bursts differ, and one may be
-larger by chance. Requests that are slow by themselves, or one slow replica, would else be answered by ever more."""
+"""Times in a row, each with all replicas that were asked for, after which bursts keep none: requests that are slow by
+themselves, or one slow replica, would else be answered by ever more. Once is chance, since bursts differ."""
 FUTILE_FOR: Final = 86400.0
-"""Seconds for which bursts then add none, as for a setting that failed (`guard.BAN`)."""
+"""Seconds for which that stands, as a setting that failed is not tried (`guard.BAN`) ..."""
+WORSE: Final = 1.5
+"""... unless with fewer replicas objectives are missed by so many times as much: then they did help."""
 MOST_FLOOR: Final = 1_000_000
 """More replicas than any service has: a memory that says so is none."""
 
@@ -52,10 +55,10 @@ class BurstsFelt(Memory):
     missed: Annotated[tuple[float, ...], newest(8)] = ()
     floor: Annotated[int, Field(ge=0, le=MOST_FLOOR)] = 0
     raised_at: Annotated[int, Field(ge=0, le=MOST_FLOOR)] = 0
-    """Replicas there were when the floor was raised last."""
+    """Replicas there were when the floor was raised last, or when it was given up."""
     raised_by: Annotated[float, Field(ge=0)] = 0.0
     """What the objective was missed by then, in objectives."""
-    unhelped: Annotated[int, Field(ge=0)] = 0
+    unhelped: Annotated[int, Field(ge=0, le=LEAST_UNHELPED)] = 0
     futile_until: float = 0.0
 
     def floor_at(self, now: float) -> int:
@@ -70,7 +73,12 @@ def repaired(memory: BurstsFelt, now: float) -> BurstsFelt:
 
 
 def feel(
-    memory: BurstsFelt, signals: Signals, objectives: tuple[Objective, ...], capacity: float, now: float
+    memory: BurstsFelt,
+    signals: Signals,
+    settings: Settings,
+    objectives: tuple[Objective, ...],
+    capacity: float,
+    now: float,
 ) -> BurstsFelt:
     """`memory` after a window of a service whose replicas each hold the objectives for `capacity` requests/s."""
     supply = signals.knobs.replicas
@@ -78,23 +86,34 @@ def feel(
     # A burst leaves a queue that is served within the window, which is what makes it no steady one.
     settled = not signals.under_way and at_ease(signals)
     by = missed_by(signals, objectives)
-    if not settled or load > MOST_LOAD or by < MISSED or now < memory.futile_until:
+    if not settled or load > MOST_LOAD or by < MISSED:
         return memory
-    again = bool(memory.missed) and now < memory.missed[-1] + TWICE_WITHIN
-    missed = (*memory.missed, now)[-8:]
+    if now < memory.futile_until:
+        if supply >= memory.raised_at or by < WORSE * memory.raised_by:
+            return memory
+        memory = BurstsFelt(missed=memory.missed)
     floor = memory.floor_at(now)
-    if not again:
-        return BurstsFelt(missed=missed, floor=floor)
-    unhelped = memory.unhelped
-    if floor and supply > memory.raised_at:
+    missed = (*memory.missed, now)[-8:]
+    if not memory.missed or now >= memory.missed[-1] + TWICE_WITHIN:
+        return memory.model_copy(update={"missed": missed, "floor": floor})
+    unhelped, most = memory.unhelped, settings.bounds.max_replicas
+    if floor and (supply > memory.raised_at or supply >= most):
         unhelped = unhelped + 1 if by > HELPED * memory.raised_by else 0
     if unhelped >= LEAST_UNHELPED:
-        return memory.model_copy(update={"unhelped": 0, "futile_until": now + FUTILE_FOR})
+        given_up = {"raised_at": supply, "raised_by": by, "unhelped": 0, "futile_until": now + FUTILE_FOR}
+        return memory.model_copy(update=given_up)
     more = max(1, round(min(MOST_MORE, max(MORE, by - 1.0)) * supply))
-    return BurstsFelt(missed=missed, floor=max(floor, supply + more), raised_at=supply, raised_by=by, unhelped=unhelped)
+    return BurstsFelt(
+        missed=missed,
+        floor=max(floor, min(most, supply + more)),
+        raised_at=supply,
+        raised_by=by,
+        unhelped=unhelped,
+    )
 
 
 def missed_by(signals: Signals, objectives: tuple[Objective, ...]) -> float:
     """The worst of a window's quantiles in units of its objective, of those with `LEAST_REQUESTS`; 0: none has."""
     seen = ((signals.of(one.metric).at(one.quantile), one.seconds) for one in objectives)
-    return max((one.known_or(0.0) / most for one, most in seen if one.samples >= LEAST_REQUESTS), default=0.0)
+    ratios = (one.known_or(0.0) / most for one, most in seen if one.samples >= LEAST_REQUESTS)
+    return max((ratio for ratio in ratios if isfinite(ratio)), default=0.0)

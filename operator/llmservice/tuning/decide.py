@@ -64,6 +64,18 @@ def decide(settings: Settings, signals: Signals, state: State, now: float) -> tu
         decision = ended
     else:
         decision, state = _decide(settings, signals, account.adopted(state, signals), now)
+    return _finished(settings, signals, decision, state, now)
+
+
+def distrusted(settings: Settings, signals: Signals, state: State, now: float, why: str) -> tuple[Decision, State]:
+    """What to do after a window that nobody can make sense of, `why` in words, and what to remember."""
+    decision, state = blind.hold(settings, signals, state, now, why)
+    return _finished(settings, signals, decision, state, now)
+
+
+def _finished(
+    settings: Settings, signals: Signals, decision: Decision, state: State, now: float
+) -> tuple[Decision, State]:
     if settings.mode is TuningMode.OBSERVE:
         decision = _observed(decision, signals)
     state = account.remembered(state, decision, now)
@@ -137,7 +149,9 @@ def _modelled(one: Pass, performance: Performance, frozen: str) -> tuple[Decisio
         return _hold(one, proposal, f"Knobs stay: {frozen}.")
     supply = one.signals.knobs.replicas
     if one.state.trial is None:  # what a trial misses is the trial's
-        felt = bursts_felt.feel(one.state.bursts_felt, one.signals, proposal.feasible, proposal.here.capacity, one.now)
+        felt = bursts_felt.feel(
+            one.state.bursts_felt, one.signals, one.settings, proposal.feasible, proposal.here.capacity, one.now
+        )
         guard = one.state.guard if felt == one.state.bursts_felt else not_fewer(one.state.guard)
         one = replace(one, state=one.state.model_copy(update={"bursts_felt": felt, "guard": guard}))
     floor = one.state.bursts_felt.floor_at(one.now)

@@ -36,9 +36,7 @@ next; `python -m benchmarks.tritune ablation` plays without them."""
 PANIC_QUEUE_RATE: Final = 0.5
 """Of what those replicas hold the objectives for, above which a queue counts: below it, half is left to serve it."""
 LEAST_DRAIN: Final = 60.0
-DRAIN_SHARE: Final = 1 / 3
-"""Seconds, and share of a cold start, in which a queue is to be gone once what was asked for serves: what took a cold
-start to pile up is no reason for replicas that clear it in a minute. Choices of this tuner, the longer counts."""
+"""Seconds within which a queue is to be gone, or within the longest objective if that is longer."""
 LEAST_RUSHED_GAIN: Final = 0.05
 """Of the requests/s that saturate a replica, from which on more instances are worth a change in a hurry: as much as any
 other setting must gain (`optimise.LEAST_GAIN`)."""
@@ -103,14 +101,11 @@ def propose(
     ready = max(1, signals.replicas.ready)
     capacity = now_option.capacity * ready
     soon = hurried(performance, found, here)
-    lead = lead_of(learnt, settings)
-    drain = max(LEAST_DRAIN, DRAIN_SHARE * lead, *(one.seconds for one in feasible))
-    backlog = queue_then(signals, performance.saturation(here), lead) / drain
     return Proposal(
         here=now_option,
         best=best,
         best_with_delay=choose(tuple(one for one in found if one.candidate.delay == here.delay), here),
-        need=_need(now_option, soon, feasible, settings, signals, asked, backlog),
+        need=_need(now_option, soon, feasible, settings, signals, asked, performance.saturation(here)),
         demand=demand,
         rate=rate,
         feasible=feasible,
@@ -184,12 +179,12 @@ def _need(
     settings: Settings,
     signals: Signals,
     asked: _Asked,
-    backlog: float,
+    saturation: float,
 ) -> Need:
     """Replicas that hold the demand, and those that would have held the highest demand lately with some to spare.
 
-    `soon` is the setting that a panic makes of `here` before any replica comes, `backlog` the requests/s by
-    which what waits then is served in time.
+    `soon` is the setting that a panic makes of `here` before any replica comes; one of `here` serves
+    `saturation` requests/s at most.
     """
     bounds = replace(settings.bounds, min_replicas=max(1, settings.bounds.min_replicas), max_replicas=10**6)
     if here.capacity <= 0:
@@ -198,7 +193,7 @@ def _need(
     down = max(up, replicas_for((1.0 + SPARE) * asked.peak, here.capacity, bounds))
     barely = max(up, replicas_for(asked.barely, here.capacity, bounds))
     sure = replicas_for(asked.now / BEYOND, here.capacity, bounds)
-    panic = _panic(here, feasible, signals, backlog)
+    panic = _panic(here, feasible, signals, saturation)
     each = min(one.capacity for one in (here, soon) if one.capacity > 0)
     return Need(
         up=up,
@@ -211,24 +206,16 @@ def _need(
     )
 
 
-def queue_then(signals: Signals, saturation: float, lead: float) -> float:
-    """Requests that will wait when a replica asked for now serves, in `lead` seconds.
+def _panic(here: Option, feasible: tuple[Objective, ...], signals: Signals, saturation: float) -> float:
+    """Requests/s to ask replicas for after this window; 0 where there is no panic.
 
-    Those that wait now, and what the replicas that serve or soon will, each of at most `saturation` requests/s, leave
-    of what comes meanwhile.
-    """
-    beyond = signals.arrivals.known_or(0.0) - saturation * max(1, signals.replicas.supplied)
-    return signals.queue_depth.known_or(0.0) + max(0.0, beyond) * lead
-
-
-def _panic(here: Option, feasible: tuple[Objective, ...], signals: Signals, backlog: float) -> float:
-    """Requests/s of this window's worst part and of the `backlog` there will be; 0 where there is no panic.
-
-    A queue is served by what is over of the capacity: it counts as so much more rate. All is asked for at once: what is
+    Its worst part, and what waits: a queue is served by what is over of the capacity, so it counts as more rate. So
+    does what piles up while replicas start, which is to be gone after as long again. All is asked for at once: what is
     asked for a window later serves a window later.
     """
     rate = signals.arrivals.known_or(0.0)
-    supply = max(1, signals.replicas.supplied) * here.capacity
+    supplied = max(1, signals.replicas.supplied)
+    supply = supplied * here.capacity
     queue = signals.queue_depth.known_or(0.0)
     patience = max((one.seconds for one in feasible), default=math.inf)
     refused = signals.rejections.known_or(0.0)
@@ -237,7 +224,8 @@ def _panic(here: Option, feasible: tuple[Objective, ...], signals: Signals, back
         return 0.0
     parts = signals.arrival_counts
     worst = max(rate, max(parts) * len(parts) / signals.window_seconds) if parts else rate
-    return worst + refused + backlog
+    piles_up = max(0.0, rate - saturation * supplied)
+    return worst + refused + queue / max(LEAST_DRAIN, patience) + piles_up
 
 
 def _predict(

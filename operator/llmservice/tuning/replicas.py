@@ -61,7 +61,7 @@ class Need:
     barely_grown: int = 0
     """As `grown` without `SPARE`: what a load that has long been steady may still grow to."""
     panic: int = 0
-    """For this very window's worst part and the queue it left; 0: no panic."""
+    """For this very window's worst part, the queue it left and what piles up until replicas serve; 0: no panic."""
 
     def at_least(self, floor: int) -> Need:
         """The same with `floor` replicas for every purpose but panic."""

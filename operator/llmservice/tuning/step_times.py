@@ -10,6 +10,8 @@ from collections.abc import Iterable, Sequence
 from math import comb, exp, log
 from typing import Annotated, Final
 
+from pydantic import Field
+
 from llmservice.tuning.measured import RequestCounters, Steps
 from llmservice.tuning.memory import Memory, newest
 from llmservice.tuning.service_time import Point, ServiceTime, fit
@@ -26,8 +28,10 @@ DRIFT: Final = 0.08
 DRIFT_STEPS: Final = 60.0
 """... if it has so many of them, and the next window agrees."""
 DRIFT_SHARED: Final = 0.16
-"""Likewise where instances share the accelerator and the load is the one before, give or take `SAME_LOAD`."""
+"""Where instances share the accelerator: the same (as a logarithm) of what is usual there, while the load is ..."""
 SAME_LOAD: Final = 0.08
+"""... what it was, give or take so much (as a logarithm), if `SHARED_AGREE` windows in a row say so."""
+SHARED_AGREE: Final = 3
 SAME_WINDOWS: Final = 4
 """Windows with the same instances and delay that tell what is usual there."""
 LEAST_BUSY: Final = 0.8
@@ -65,12 +69,12 @@ class Busy(Memory):
     steps took than all that is remembered says, with the same `delay` (seconds) for so many `windows`.
     """
 
-    instances: int
-    share: float
-    rate: float = 0.0
-    off: float = 0.0
-    delay: float = 0.0
-    windows: int = 0
+    instances: Annotated[int, Field(ge=1)]
+    share: Annotated[float, Field(ge=0, le=1)]
+    rate: Annotated[float, Field(ge=0, le=1e9)] = 0.0
+    off: Annotated[float, Field(ge=-10, le=10)] = 0.0
+    delay: Annotated[float, Field(ge=0)] = 0.0
+    windows: Annotated[int, Field(ge=0, le=SAME_WINDOWS)] = 0
 
 
 class RequestPoint(Memory):
@@ -107,10 +111,11 @@ def learn_steps(memory: StepTimes, steps: Sequence[Steps], usual: Busy, seconds:
     instances = usual.instances
     before = next((one for one in memory.busy if one.instances == instances), None)
     off = _off(memory, steps, instances)
-    drifted = memory.drifted + 1 if _has_drifted(off, usual, before) else 0
+    to_agree = _windows_to_agree(off, usual, before)
+    drifted = memory.drifted + 1 if to_agree else 0
     keep = 0.5 ** (seconds / HALF_LIFE)
-    if drifted >= 2:
-        keep, drifted = 0.0, 0
+    if to_agree and drifted >= to_agree:
+        keep, drifted, off = 0.0, 0, 0.0
     bins: dict[tuple[int, int], Bin] = {}
     for old in memory.bins:
         # An engine that changed did so whoever shared its accelerator.
@@ -136,23 +141,28 @@ def learn_steps(memory: StepTimes, steps: Sequence[Steps], usual: Busy, seconds:
     shared = memory.busy
     if steps:
         others = tuple(one for one in memory.busy if one.instances != instances)
-        shared = (*others, _blended(before, usual, off or 0.0, min(keep, 0.8)))
+        shared = (*others, _blended(before, usual, None if drifted else off, min(keep, 0.8)))
     return memory.model_copy(update={"bins": tuple(bins.values()), "busy": shared, "drifted": drifted})
 
 
-def _blended(before: Busy | None, usual: Busy, off: float, kept: float) -> Busy:
-    """What is usual after a window, of which `before` counts for `kept`; with another delay that begins anew."""
+def _blended(before: Busy | None, usual: Busy, off: float | None, kept: float) -> Busy:
+    """What is usual after a window, of which `before` counts for `kept`; with another delay that begins anew.
+
+    A window whose `off` says nothing (None) moves only the share of time that instances are busy.
+    """
     if before is None:
-        return usual.model_copy(update={"off": off, "windows": 1})
+        return usual if off is None else usual.model_copy(update={"off": off, "windows": 1})
     share = usual.share + (before.share - usual.share) * kept
-    if kept == 0.0 or before.delay != usual.delay:
-        return usual.model_copy(update={"share": share, "off": off, "windows": 1})
+    if off is None and before.delay == usual.delay:
+        return before.model_copy(update={"share": share})
+    if kept == 0.0 or before.delay != usual.delay or before.windows == 0:
+        return usual.model_copy(update={"share": share, "off": off or 0.0, "windows": int(off is not None)})
     return usual.model_copy(
         update={
             "share": share,
             "rate": usual.rate + (before.rate - usual.rate) * kept,
-            "off": off + (before.off - off) * kept,
-            "windows": before.windows + 1,
+            "off": (off or 0.0) + (before.off - (off or 0.0)) * kept,
+            "windows": min(SAME_WINDOWS, before.windows + 1),
         }
     )
 
@@ -301,18 +311,18 @@ def _off(memory: StepTimes, steps: Sequence[Steps], instances: int) -> float | N
     return log(sum(one.seconds for one in inside) / expected) if expected > 0 else None
 
 
-def _has_drifted(off: float | None, usual: Busy, before: Busy | None) -> bool:
-    """Whether a window's engine was not the one that is remembered.
+def _windows_to_agree(off: float | None, usual: Busy, before: Busy | None) -> int:
+    """How many windows in a row must say, as this one does, that the engine is another one; 0: this one does not.
 
     How much instances overlap changes with the load and the delay: that alone explains as much as sharing costs, unless
     both are what they were.
     """
     if off is None:
-        return False
+        return 0
     most = log(usual.instances / USUAL_GAINS[min(usual.instances, len(USUAL_GAINS)) - 1])
     if abs(off) > DRIFT + most:
-        return True
+        return 2
     if before is None or usual.instances == 1 or before.windows < SAME_WINDOWS or before.delay != usual.delay:
-        return False
+        return 0
     same = before.rate > 0 and usual.rate > 0 and abs(log(usual.rate / before.rate)) < SAME_LOAD
-    return same and abs(off - before.off) > DRIFT_SHARED
+    return SHARED_AGREE if same and abs(off - before.off) > DRIFT_SHARED else 0

@@ -15,6 +15,7 @@ from tests.unit.tuning.windows import Service, frame, knobs, window
 
 pytestmark = pytest.mark.unit
 
+LARGE = frame(bounds=Bounds(max_replicas=64))
 OBJECTIVES = (Objective(Metric.LATENCY, 0.99, 0.100),)
 
 
@@ -26,7 +27,7 @@ def missed(rate: float = 300.0, p99: float = 0.125, replicas: int = 2, samples: 
 def after(*windows: Signals, every: float = 60.0) -> BurstsFelt:
     memory = BurstsFelt()
     for place, one in enumerate(windows):
-        memory = feel(memory, one, OBJECTIVES, 700.0, 1000.0 + every * place)
+        memory = feel(memory, one, LARGE, OBJECTIVES, 700.0, 1000.0 + every * place)
     return memory
 
 
@@ -77,7 +78,7 @@ def test_a_burst_begins_every_wait_for_fewer_replicas_anew() -> None:
 
 def test_replicas_that_do_not_help_are_given_back_and_no_more_are_added_for_a_day() -> None:
     """Requests that are slow by themselves, or one slow replica, looked like bursts for ever: up to maxReplicas."""
-    service = Service(frame(bounds=Bounds(max_replicas=64)), knobs(1))
+    service = Service(LARGE, knobs(1))
     most, day = 0, int(86400 / 30)
     for _ in range(day):
         one = window(100.0, service.knobs)
@@ -89,7 +90,7 @@ def test_replicas_that_do_not_help_are_given_back_and_no_more_are_added_for_a_da
 
 
 def test_replicas_that_help_are_added_until_the_objective_holds() -> None:
-    service = Service(frame(bounds=Bounds(max_replicas=64)), knobs(1))
+    service = Service(LARGE, knobs(1))
     for _ in range(120):
         one = window(100.0, service.knobs)
         late = 0.8 / service.knobs.replicas

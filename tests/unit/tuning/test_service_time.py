@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from llmservice.tuning.measured import RequestCounters, Steps
 from llmservice.tuning.service_time import Point, ServiceTime, fit
 from llmservice.tuning.step_times import (
+    SAME_WINDOWS,
     USUAL_GAINS,
     Busy,
     StepTimes,
@@ -87,29 +89,97 @@ def test_an_engine_that_became_slower_is_noticed_within_two_windows() -> None:
     assert found.seconds(16) == pytest.approx(0.013 + 0.0013 * 16, rel=0.02)
 
 
-@pytest.mark.parametrize(
-    ("rate", "delay", "noticed"),
-    [(400.0, 0.02, True), (500.0, 0.02, False), (400.0, 0.04, False)],
-    ids=["the same load", "another load", "another delay"],
-)
-def test_an_engine_that_became_slower_is_noticed_where_instances_share(
-    rate: float, delay: float, noticed: bool
-) -> None:
-    """Three instances that a delay spaces hardly overlap; 30 % slower ones do, and each step takes twice as long.
+def spaced(share: float = 0.35, rate: float = 400.0, delay: float = 0.02, instances: int = 3) -> Busy:
+    return Busy(instances=instances, share=share, rate=rate, delay=delay)
 
-    Another load or delay does that, too. What was measured of one instance alone was kept for half an hour.
-    """
-    shared = exact([1, 4, 16, 32])
-    memory = learnt(shared, windows=100)
-    for _ in range(20):
-        memory = learn_steps(memory, shared, Busy(instances=3, share=0.35, rate=400.0, delay=0.02), 30.0)
-    slower = exact([1, 4, 16, 32], 0.020, 0.0020)
-    for _ in range(2):
-        memory = learn_steps(memory, slower, Busy(instances=3, share=0.7, rate=rate, delay=delay), 30.0)
+
+def shared_for(windows: int, memory: StepTimes | None = None) -> StepTimes:
+    """Three instances beside what one alone takes."""
+    memory = learnt(exact([1, 4, 16, 32]), windows=100) if memory is None else memory
+    for _ in range(windows):
+        memory = learn_steps(memory, exact([1, 4, 16, 32]), spaced(), 30.0)
+    return memory
+
+
+SLOWER = exact([1, 4, 16, 32], 0.020, 0.0020)
+"""Three instances that a delay spaces hardly overlap; 30 % slower ones do, and each step takes twice as long."""
+
+
+def forgotten(memory: StepTimes) -> bool:
+    """Whether what one instance alone takes is no longer known."""
+    return {one.instances for one in memory.bins} == {3}
+
+
+@pytest.mark.parametrize(
+    ("now", "noticed"),
+    [
+        (spaced(0.7), True),
+        (spaced(0.7, rate=425.0), True),
+        (spaced(0.7, rate=500.0), False),
+        (spaced(0.7, rate=300.0), False),
+        (spaced(0.7, rate=0.0), False),
+        (spaced(0.7, delay=0.04), False),
+    ],
+    ids=["the same load", "about the same", "more load", "less load", "no load is known", "another delay"],
+)
+def test_an_engine_that_became_slower_is_noticed_where_instances_share(now: Busy, *, noticed: bool) -> None:
+    """Another load or delay does that, too. What was measured of one instance alone was kept for half an hour."""
+    memory = shared_for(20)
+    for _ in range(3):
+        assert not forgotten(memory)
+        memory = learn_steps(memory, SLOWER, now, 30.0)
+    assert forgotten(memory) == noticed
     found = service_time_of(memory, 4)
     assert found is not None
     assert (found.seconds(16) > 1.05 * 0.026) == noticed
-    assert {one.instances for one in memory.bins} == ({3} if noticed else {1, 3})
+
+
+def test_an_engine_that_became_slower_is_forgotten_once() -> None:
+    """What was usual before was compared with what was learnt after, and all of it forgotten again."""
+    memory = shared_for(20)
+    for _ in range(3):
+        memory = learn_steps(memory, SLOWER, spaced(0.7), 30.0)
+    for _ in range(20):
+        memory = learn_steps(memory, SLOWER, spaced(0.7), 30.0)
+    assert sum(one.count for one in memory.bins) > 3500, "of twenty-one windows of 200 steps"
+
+
+def test_two_windows_in_a_row_are_no_other_engine_where_instances_share() -> None:
+    """A burst at the same mean makes them overlap, too; what is usual is not moved by it."""
+    memory = shared_for(20)
+    usual = memory.busy[-1]
+    for _ in range(5):
+        for _ in range(2):
+            memory = learn_steps(memory, SLOWER, spaced(0.7), 30.0)
+            assert (memory.busy[-1].off, memory.busy[-1].rate) == (usual.off, usual.rate)
+        memory = shared_for(8, memory)
+        usual = memory.busy[-1]
+    assert not forgotten(memory)
+
+
+def test_what_is_usual_takes_four_windows_to_know() -> None:
+    few = shared_for(3)
+    for _ in range(2):
+        few = learn_steps(few, SLOWER, spaced(0.7), 30.0)
+    assert not few.drifted
+
+
+def test_a_window_with_few_steps_does_not_say_what_is_usual() -> None:
+    memory = shared_for(20)
+    before = memory.busy[-1]
+    memory = learn_steps(memory, [Steps(4, 10.0, 10.0)], spaced(0.9, rate=10.0), 30.0)
+    after = memory.busy[-1]
+    assert (after.rate, after.off, after.windows) == (before.rate, before.off, before.windows)
+    assert after.share > before.share
+
+
+def test_what_is_usual_is_remembered_within_bounds() -> None:
+    memory = StepTimes.model_validate(shared_for(200).model_dump())
+    assert memory.busy[-1].windows == SAME_WINDOWS
+    for damaged in ({"share": 1e300}, {"share": -5.0}, {"off": 1e308}, {"windows": -(10**9)}, {"rate": float("nan")}):
+        with pytest.raises(ValidationError):
+            Busy.model_validate({"instances": 2, "share": 0.5, **damaged})
+    assert Busy.model_validate({"instances": 2, "share": 0.5}).windows == 0, "as the version before wrote it"
 
 
 def test_counters_by_request_are_corrected_for_the_size_a_request_sees() -> None:

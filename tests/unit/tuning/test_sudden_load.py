@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from llmservice.tuning.measured import Measured, Quantiles, Turn
+from llmservice.tuning.measured import Measured, Quantiles, Signals, Turn
 from llmservice.tuning.model import candidate_of, model_of
 from llmservice.tuning.optimise import options
 from llmservice.tuning.performance import BatchPerformance
-from llmservice.tuning.propose import hurried, queue_then
+from llmservice.tuning.propose import hurried
 from llmservice.tuning.settings import Bounds, Costs
 from llmservice.tuning.trust import steady
 from tests.unit.tuning.windows import Service, frame, knobs, window
@@ -47,28 +47,25 @@ def test_a_panic_asks_for_all_replicas_in_its_first_window() -> None:
     assert again.knobs.replicas == asked, "the same panic asks for no more"
 
 
-def test_a_panic_foresees_the_queue_that_there_will_be() -> None:
-    """What one replica leaves of a load that comes back is asked for while it piles up, not once it has."""
-    one = window(1400.0, knobs(), queue_depth=Measured.of(100.0))
-    assert queue_then(one, 900.0, 180.0) == 100.0 + 500.0 * 180.0
-    assert queue_then(one, 1500.0, 180.0) == 100.0
-    assert queue_then(window(1400.0, knobs(2), ready=1), 900.0, 180.0) == 0.0, "one that starts will serve"
+@pytest.mark.parametrize("cold_start", [60.0, 180.0, 3600.0])
+def test_a_panic_counts_what_piles_up_until_replicas_serve_and_how_long_that_takes_is_no_matter(
+    cold_start: float,
+) -> None:
+    """What one replica leaves of a load that comes back was asked for window by window, as it piled up."""
 
-
-def test_what_piles_up_over_a_long_cold_start_is_no_reason_for_ever_more() -> None:
-    """A queue is to be gone within a third of the time in which it came; in a minute, an hour asked for sixty times."""
-
-    def needed(cold_start: float) -> int:
+    def needed(signals: Signals) -> int:
         service = Service(frame(bounds=Bounds(max_replicas=64), costs=Costs(cold_start=cold_start)), knobs(8))
         service.serve(4000.0, 10)
-        reason = service.see(window(14_000.0, knobs(8))).reason
-        return int(reason.split()[0])
+        return int(service.see(signals).reason.split()[0])
 
-    assert needed(60.0) < needed(180.0) == needed(600.0) == needed(3600.0) < 3 * needed(60.0)
+    one = window(14_000.0, knobs(8))
+    each = 14_000.0 / 728.0  # by `test_steady_load`'s capacity of one
+    assert needed(one) == pytest.approx(each * (2 - 8 * 850.0 / 14_000.0), rel=0.1)
+    assert needed(replace(one, queue_depth=Measured.of(60 * 7_280.0))) - needed(one) == 10, "within a minute"
 
 
 def test_a_panic_of_few_replicas_may_ask_for_four_at_once() -> None:
-    decision = settled().see(window(1500.0, knobs(), queue_depth=Measured.of(20_000.0)))
+    decision = settled().see(window(3000.0, knobs(), queue_depth=Measured.of(40_000.0)))
     assert decision.knobs.replicas == 5
 
 

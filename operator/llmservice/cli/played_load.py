@@ -30,8 +30,9 @@ DAYS: Final = "days"
 """The load that lasts as many of them as `--days` says."""
 MOST_REQUESTS: Final = 30_000_000
 """Some GB of memory and minutes of one core."""
-LONG_SECONDS: Final = 86400.0
-"""A load that lasts longer has no more than `THINNED` requests/s unless `--rate` says so."""
+SO_MANY_REQUESTS: Final = ("conversation", "code", "long-context")
+"""Made-up loads that have as many at any rate: at a lower one they last longer."""
+LEAST_RATE: Final = 0.001
 SHORT_SHARE: Final = 0.99
 """Of the past that was asked for: with less recorded, what is played is told."""
 
@@ -145,13 +146,11 @@ def _made_up(request: Request, kind: Kind) -> Load:
             f"{request.workload} has its own length: leave it out, or write --load {DAYS}", param_hint="--days"
         )
     play = WORKLOADS[request.workload] if request.workload != DAYS else partial(_days, request.days)
-    slow, slower = play(0.002, request.seed), play(0.001, request.seed)
-    if slow.seconds == slower.seconds:  # one that lasts as long at any rate: the others have as many requests
-        _few_enough(request.rate or 0.0, slow.seconds)
     usual = 0.5 * kind.capacity if isinstance(kind, BatchKind) else 5.0
-    if slow.seconds > LONG_SECONDS:
-        usual = min(usual, THINNED)
-    return play(request.rate or usual, request.seed)
+    rate = request.rate or (min(usual, THINNED) if request.workload == DAYS else usual)
+    if request.workload not in SO_MANY_REQUESTS:
+        _few_enough(rate, play(LEAST_RATE, request.seed).seconds)
+    return play(rate, request.seed)
 
 
 def _days(count: int, rate: float, seed: int) -> Load:

@@ -159,7 +159,6 @@ class SignalsWatch:
         try:
             self._window(key, known, now, fault)
         except Exception as error:  # the task goes on for all others
-            known.since = now
             log.exception("window failed, its knobs stay: %s", error, extra={"service": f"{key[0]}/{key[1]}"})
 
     def _window(self, key: Key, known: _Watched, now: float, fault: str) -> None:

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from llmservice.cli import played_load
 from llmservice.cli.main import app
-from llmservice.cli.played_load import LONG_SECONDS, Request, load_and_engine
+from llmservice.cli.played_load import Request, load_and_engine
 
 pytestmark = pytest.mark.unit
 
@@ -78,6 +78,11 @@ def files(tmp_path: Path) -> Path:
         ("--trace {}/rates --days 2", "--trace: --days says what to play, too: write one of the two"),
         ("--load steady --rate 1000000", "requests: write --rate 1.67e+04 or less"),
         ("--latency 0s", "--latency: 0s is no time: write one above zero, such as 300ms"),
+        ("--days 2 " + PAST, "--from-prometheus: --days says what to play, too"),
+        (
+            "--days 31 --rate 20",
+            "20 requests/s over 744.00 h are more than 30,000,000 requests: write --rate 11.2 or less",
+        ),
         ("--from-prometheus= --service a/b", "an empty text is no URL of a Prometheus: write http://HOST:PORT"),
         ("--from-prometheus http://[bad --service a/b", "http://[bad is no URL of a Prometheus"),
         ("--from-prometheus http://127.0.0.1:9", "--service: write --service NAMESPACE/NAME"),
@@ -121,10 +126,11 @@ def test_a_number_of_replicas_that_does_not_do_is_told(files: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["dynamic", "llama-8b-a100"])
-def test_a_long_load_is_thinned_without_a_rate(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of a fast engine's capacity over two weeks is more than can be played, and nobody asked for that much."""
-    monkeypatch.setattr(played_load, "THINNED", 0.01)
-    asked = Request(kind, "days", None, None, None, "linear", None, None, None, 64, "3m", 0, days=14)
+@pytest.mark.parametrize("days", [1, 31])
+def test_days_are_thinned_without_a_rate(kind: str, days: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of a fast engine's capacity is more than can be played, and nobody asked for that much."""
+    monkeypatch.setattr(played_load, "THINNED", 0.02)
+    asked = Request(kind, "days", None, None, None, "linear", None, None, None, 64, "3m", 0, days=days)
     _, load = load_and_engine(asked)
-    assert load.seconds == 14 * 86400 > LONG_SECONDS
-    assert load.mean_rate == pytest.approx(0.01, rel=0.1)
+    assert load.seconds == days * 86400
+    assert load.mean_rate == pytest.approx(0.02, rel=0.2)

@@ -11,16 +11,19 @@ from typing import Any
 import pytest
 
 from llmservice.api.knobs import Knobs
+from llmservice.api.operations import TuningMode
 from llmservice.api.status import SignalsStatus
 from llmservice.kube import resources
 from llmservice.reconcile.tuner import KEPT_EVERY, Tuner
 from llmservice.signals.watch import Looked
+from llmservice.tuning.decide import distrusted
 from llmservice.tuning.decision import Action, Decision, Knob, Outcome
 from llmservice.tuning.guard import Change, Guard
 from llmservice.tuning.measured import Measured, Replicas, Signals, Turn
 from llmservice.tuning.settings import Settings
 from llmservice.tuning.state import PastDecision, State
 from tests.unit.reconcile.small_cluster import KEY, SPEC, SmallCluster
+from tests.unit.tuning.windows import frame, knobs, window
 
 pytestmark = pytest.mark.unit
 
@@ -202,6 +205,29 @@ async def test_a_window_the_tuner_fails_on_is_a_condition_and_the_knobs_stay(cap
     tuned.window()
     await tuned.cluster.converge()
     assert tuned.cluster.condition("SignalsTrusted")["status"] == "True"
+
+
+async def test_another_cause_of_distrust_is_told_in_its_own_words() -> None:
+    tuned = Tuned(lambda knobs: knobs)
+    await tuned.cluster.converge()
+    for fault in ("Prometheus does not answer (3 times)", "Prometheus does not answer (4 times)", "no pod answers"):
+        tuned.window(fault=fault)
+        await tuned.cluster.converge()
+        told = tuned.cluster.condition("SignalsTrusted")["message"]
+        assert ("3 times" in told) == ("times" in fault), "figures alone are no news"
+    assert "no pod answers" in told
+
+
+async def test_a_window_the_tuner_fails_on_moves_nothing_in_observe_however_long_it_lasts() -> None:
+    settings = frame(mode=TuningMode.OBSERVE)
+    state, now = State(), 1000.0
+    for _ in range(60):
+        now += 30.0
+        overwhelmed = window(100.0, knobs(2), queue_depth=Measured.of(5000.0), waiting=Measured.of(5000.0))
+        decision, state = distrusted(settings, overwhelmed, state, now, "a fault")
+    assert decision.degraded
+    assert (decision.outcome, decision.actions) == (Outcome.OBSERVE, ())
+    assert state.generation == settings.generation
 
 
 async def test_turned_off_it_forgets_and_takes_its_memory_along() -> None:

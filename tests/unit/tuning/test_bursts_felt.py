@@ -89,6 +89,41 @@ def test_replicas_that_do_not_help_are_given_back_and_no_more_are_added_for_a_da
     assert sum(new > old for knob, old, new in service.moves if knob == "replicas") == 2
 
 
+def test_bursts_that_turn_out_to_need_what_was_given_back_get_it_again() -> None:
+    """Two larger ones by chance looked as if replicas did not help; with fewer of them it is plain that they did."""
+    service = Service(LARGE, knobs(1))
+
+    def burst(p99: float) -> None:
+        one = window(100.0, service.knobs)
+        service.see(replace(one, latency=replace(one.latency, p99=Measured.of(p99, samples=3000))))
+
+    for p99 in (0.2, 0.2, 0.3, 0.4):  # felt, 1 -> 2, 2 -> 4, given up
+        burst(p99)
+    assert service.knobs.replicas == 4
+    service.serve(100.0, 240)
+    assert service.knobs.replicas == 1
+    for p99 in (0.5, 0.5):
+        burst(p99)
+    assert service.knobs.replicas == 1, "no worse than with four"
+    for p99 in (0.7, 0.7):
+        burst(p99)
+    assert service.knobs.replicas == 2
+
+
+def test_no_more_replicas_are_kept_than_there_may_be() -> None:
+    """The status said that 64 were needed of 32."""
+    few = Service(frame(bounds=Bounds(max_replicas=3)), knobs(2))
+    for _ in range(6):
+        one = window(100.0, few.knobs)
+        few.see(replace(one, latency=replace(one.latency, p99=Measured.of(0.2, samples=3000))))
+    assert few.knobs.replicas == few.state.bursts_felt.floor == 3
+    assert few.state.bursts_felt.futile_until > few.now, "a third does not help either"
+
+
+def test_a_quantile_that_is_no_number_is_no_miss() -> None:
+    assert after(missed(), missed(p99=float("nan")), missed(p99=float("inf"))).floor_at(1060.0) == 0
+
+
 def test_replicas_that_help_are_added_until_the_objective_holds() -> None:
     service = Service(LARGE, knobs(1))
     for _ in range(120):

@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from llmservice.tuning.learnt import Learnt, learn
 from llmservice.tuning.measured import RequestCounters, Steps
 from llmservice.tuning.service_time import Point, ServiceTime, fit
+from llmservice.tuning.settings import Limits
 from llmservice.tuning.step_times import (
     SAME_WINDOWS,
     USUAL_GAINS,
@@ -20,6 +22,7 @@ from llmservice.tuning.step_times import (
     mean_slowdown,
     service_time_of,
 )
+from tests.unit.tuning.windows import frame, knobs, window
 
 pytestmark = pytest.mark.unit
 
@@ -142,6 +145,18 @@ def test_an_engine_that_became_slower_is_forgotten_once() -> None:
     for _ in range(20):
         memory = learn_steps(memory, SLOWER, spaced(0.7), 30.0)
     assert sum(one.count for one in memory.bins) > 3500, "of twenty-one windows of 200 steps"
+
+
+@pytest.mark.parametrize("replicas", [1, 4])
+def test_what_is_usual_is_of_one_replica_and_its_delay(replicas: int) -> None:
+    in_force = knobs(replicas, delay=0.02, instances=3)
+    signals = window(400.0 * replicas, in_force)
+    found = learn(
+        Learnt(), frame(limits=Limits(max_sequences=64, instances_in_memory=3)), signals, 1000.0, replicas, 200.0
+    )
+    (usual,) = found.steps.busy
+    assert (usual.instances, usual.delay) == (3, 0.02)
+    assert usual.rate == pytest.approx(400.0, rel=0.05)
 
 
 def test_two_windows_in_a_row_are_no_other_engine_where_instances_share() -> None:

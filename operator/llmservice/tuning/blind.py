@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from llmservice.tuning.decision import Action, Decision, Knob, Outcome
-from llmservice.tuning.guard import free_at
+from llmservice.tuning.guard import free_at, not_fewer
 from llmservice.tuning.knob_moves import ordered
 from llmservice.tuning.learnt import lead_of
 from llmservice.tuning.measured import Signals
@@ -28,19 +28,8 @@ def hold(settings: Settings, signals: Signals, state: State, now: float, why: st
     After `PATIENCE`, what can still be seen to be saturated gets more replicas; never fewer.
     """
     since = state.guard.untrusted_since if state.guard.untrusted_since is not None else now
-    state = state.model_copy(
-        update={
-            "guard": state.guard.model_copy(
-                update={
-                    "untrusted_since": since,
-                    "fewer_since": None,
-                    "far_fewer_since": None,
-                    "barely_since": None,
-                    "zero_windows": 0,
-                }
-            )
-        }
-    )
+    guard = not_fewer(state.guard).model_copy(update={"untrusted_since": since, "zero_windows": 0})
+    state = state.model_copy(update={"guard": guard})
     long = now - since >= PATIENCE
     reason = f"Knobs stay: {why}."
     decision = Decision(

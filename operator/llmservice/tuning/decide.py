@@ -127,19 +127,21 @@ def _idle(one: Pass) -> tuple[Decision, State]:
     least = max(fewest, floor)
     kept = f"; {bursts_felt.told(floor)}" if floor > fewest else ""
     supply = signals.knobs.replicas
-    tried = one.state.trial is not None and one.state.trial.is_canary
     reason = f"no request came for {counted(windows, 'window')}{kept}"
-    stay = windows < ZERO_WINDOWS or supply <= least or bool(signals.under_way) or tried or bool(signals.replicas_owner)
+    tried = state.trial is not None and state.trial.is_canary
+    if windows < ZERO_WINDOWS or supply <= least or signals.under_way or tried or signals.replicas_owner:
+        return _calm(signals, reason), state
     free = went_and_came_back_until(state.guard, one.lead)
-    if stay or one.now < free:
-        wait = None if stay else free
-        if wait is not None:
-            reason += "; what went before came back, so it must last"
-        knobs = signals.knobs
-        held = Decision(Outcome.HOLD, knobs, knobs, sentence(reason), headroom=1.0, next_action_at=wait)
-        return held, state
+    if one.now < free:
+        return _calm(signals, f"{reason}; what went before came back, so it must last", free), state
     action = Action(Knob.REPLICAS, supply, least, reason)
     return ordered(one.settings, signals, state, one.now, (action,), action.reason)
+
+
+def _calm(signals: Signals, reason: str, next_action_at: float | None = None) -> Decision:
+    """Nothing comes, and nothing is done."""
+    knobs = signals.knobs
+    return Decision(Outcome.HOLD, knobs, knobs, sentence(reason), headroom=1.0, next_action_at=next_action_at)
 
 
 def _modelled(one: Pass, performance: Performance, frozen: str) -> tuple[Decision, State]:

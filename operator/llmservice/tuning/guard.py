@@ -84,10 +84,9 @@ def recorded(guard: Guard, actions: tuple[Action, ...], now: float) -> Guard:
         if one.scope is Scope.PROMOTED and last is not None and (last.old, last.new) == (one.old, one.new):
             changes.remove(last)
         changes.append(made)
-    update: dict[str, object] = {"changes": tuple(changes[-KEPT:])}
     if any(one.knob is Knob.REPLICAS for one in actions):
-        update |= {"fewer_since": None, "far_fewer_since": None, "barely_since": None}
-    return guard.model_copy(update=update) if actions else guard
+        guard = not_fewer(guard)
+    return guard.model_copy(update={"changes": tuple(changes[-KEPT:])}) if actions else guard
 
 
 def not_fewer(guard: Guard) -> Guard:

@@ -33,6 +33,8 @@ GUARDS: Final[Mapping[str, Mapping[str, object]]] = {
     "headroom": {"tail.LEAST_SHARE": 1.0, "replicas.SPARE": 0.0, "propose.SPARE": 0.0},
     "veto when saturated": {"decide.SATURATED_KV": 1e9, "decide.SATURATED_WAITING": 1e9},
     "bursts felt": {"bursts_felt.KEPT_FOR": 0.0},
+    "giving up what does not help against bursts": {"bursts_felt.HELPED": 1e9},
+    "drift where instances share": {"step_times.SHARED_AGREE": 10**9},
     "instances in a hurry": {"propose.LEAST_RUSHED_GAIN": 1e9},
     "least gain of a setting": {"optimise.LEAST_GAIN": 0.0, "optimise.LEAST_TAIL_GAIN": 0.0},
     "cooldown and budget of reloads": {"guard.DELAY_COOLDOWN": 0.0, "guard.DELAY_CHANGES_A_DAY": 10**6},

@@ -118,13 +118,13 @@ def _engine(learnt: Learnt, settings: Settings, signals: Signals, window: float,
         return {"tokens": learn_tokens(learnt.tokens, signals.steps, prompts, window)}
     seconds = sum(one.seconds for one in signals.steps)
     busy = min(1.0, seconds / (window * instances * max(1, pods)))
-    usual = Busy(
+    seen = Busy(
         instances=instances,
         share=busy,
         rate=sum(one.count * one.batch_size for one in signals.steps) / (window * max(1, pods)),
         delay=signals.knobs.max_queue_delay.total_seconds(),
     )
-    steps = learn_steps(learnt.steps, signals.steps, usual, window)
+    steps = learn_steps(learnt.steps, signals.steps, seen, window)
     found: dict[str, object] = {"steps": steps, "used": _use(learnt.used, steps, settings)}
     formed = sum(one.count for one in signals.batches)
     if formed > 0:

@@ -102,16 +102,16 @@ def bin_of(size: int) -> int:
     return OWN_BINS + 1 + int(log(size / (OWN_BINS + 1)) / log(BIN_RATIO))
 
 
-def learn_steps(memory: StepTimes, steps: Sequence[Steps], usual: Busy, seconds: float) -> StepTimes:
-    """`memory` after a window of `seconds`; `usual` tells what instances shared the accelerator and how busy each was.
+def learn_steps(memory: StepTimes, steps: Sequence[Steps], seen: Busy, seconds: float) -> StepTimes:
+    """`memory` after a window of `seconds`; `seen` tells what instances shared the accelerator and how busy each was.
 
     What that says of earlier windows (`off`, `windows`) is found here.
     """
     steps = [one for one in steps if one.count > 0 and one.seconds > 0]
-    instances = usual.instances
+    instances = seen.instances
     before = next((one for one in memory.busy if one.instances == instances), None)
     off = _off(memory, steps, instances)
-    to_agree = _windows_to_agree(off, usual, before)
+    to_agree = _windows_to_agree(off, seen, before)
     drifted = memory.drifted + 1 if to_agree else 0
     keep = 0.5 ** (seconds / HALF_LIFE)
     if to_agree and drifted >= to_agree:
@@ -141,26 +141,26 @@ def learn_steps(memory: StepTimes, steps: Sequence[Steps], usual: Busy, seconds:
     shared = memory.busy
     if steps:
         others = tuple(one for one in memory.busy if one.instances != instances)
-        shared = (*others, _blended(before, usual, None if drifted else off, min(keep, 0.8)))
+        shared = (*others, _blended(before, seen, None if drifted else off, min(keep, 0.8)))
     return memory.model_copy(update={"bins": tuple(bins.values()), "busy": shared, "drifted": drifted})
 
 
-def _blended(before: Busy | None, usual: Busy, off: float | None, kept: float) -> Busy:
+def _blended(before: Busy | None, seen: Busy, off: float | None, kept: float) -> Busy:
     """What is usual after a window, of which `before` counts for `kept`; with another delay that begins anew.
 
     A window whose `off` says nothing (None) moves only the share of time that instances are busy.
     """
     if before is None:
-        return usual if off is None else usual.model_copy(update={"off": off, "windows": 1})
-    share = usual.share + (before.share - usual.share) * kept
-    if off is None and before.delay == usual.delay:
+        return seen if off is None else seen.model_copy(update={"off": off, "windows": 1})
+    share = seen.share + (before.share - seen.share) * kept
+    if off is None and before.delay == seen.delay:
         return before.model_copy(update={"share": share})
-    if kept == 0.0 or before.delay != usual.delay or before.windows == 0:
-        return usual.model_copy(update={"share": share, "off": off or 0.0, "windows": int(off is not None)})
-    return usual.model_copy(
+    if kept == 0.0 or before.delay != seen.delay or before.windows == 0:
+        return seen.model_copy(update={"share": share, "off": off or 0.0, "windows": int(off is not None)})
+    return seen.model_copy(
         update={
             "share": share,
-            "rate": usual.rate + (before.rate - usual.rate) * kept,
+            "rate": seen.rate + (before.rate - seen.rate) * kept,
             "off": (off or 0.0) + (before.off - (off or 0.0)) * kept,
             "windows": min(SAME_WINDOWS, before.windows + 1),
         }
@@ -311,7 +311,7 @@ def _off(memory: StepTimes, steps: Sequence[Steps], instances: int) -> float | N
     return log(sum(one.seconds for one in inside) / expected) if expected > 0 else None
 
 
-def _windows_to_agree(off: float | None, usual: Busy, before: Busy | None) -> int:
+def _windows_to_agree(off: float | None, seen: Busy, before: Busy | None) -> int:
     """How many windows in a row must say, as this one does, that the engine is another one; 0: this one does not.
 
     How much instances overlap changes with the load and the delay: that alone explains as much as sharing costs, unless
@@ -319,10 +319,10 @@ def _windows_to_agree(off: float | None, usual: Busy, before: Busy | None) -> in
     """
     if off is None:
         return 0
-    most = log(usual.instances / USUAL_GAINS[min(usual.instances, len(USUAL_GAINS)) - 1])
+    most = log(seen.instances / USUAL_GAINS[min(seen.instances, len(USUAL_GAINS)) - 1])
     if abs(off) > DRIFT + most:
         return 2
-    if before is None or usual.instances == 1 or before.windows < SAME_WINDOWS or before.delay != usual.delay:
+    if before is None or seen.instances == 1 or before.windows < SAME_WINDOWS or before.delay != seen.delay:
         return 0
-    same = before.rate > 0 and usual.rate > 0 and abs(log(usual.rate / before.rate)) < SAME_LOAD
+    same = before.rate > 0 and seen.rate > 0 and abs(log(seen.rate / before.rate)) < SAME_LOAD
     return SHARED_AGREE if same and abs(off - before.off) > DRIFT_SHARED else 0
